@@ -1,0 +1,436 @@
+"""The verbs of the torch backend: networks that equal NumPy's, updates that equal a hand-written loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rheos.backend import Adam, Backend
+from rheos.errors import ConfigError, ShapeError
+from rheos.networks.initial import initial_weights
+from rheos.networks.numpy_networks import NumpyNetworks
+from rheos.networks.specs import MLP, Activation, Parameter
+from rheos.networks.weights import weight_shapes
+from rheos_torch.backend import TorchBackend, make_backend
+
+SPECS = {"policy": MLP(4, 2), "value": MLP(4, 1), "scale": Parameter((2,), initial=0.5)}
+
+
+def weights_of(specs=SPECS, seed=0):
+    return initial_weights(specs, np.random.default_rng(seed))
+
+
+def batch_of(size=32, seed=0) -> dict[str, np.ndarray]:
+    generator = np.random.default_rng(seed)
+    return {
+        "x": generator.normal(size=(size, 4)).astype(np.float32),
+        "y": generator.normal(size=(size, 2)).astype(np.float32),
+    }
+
+
+def squared_error(xp: Any, networks: Any, batch: Any) -> tuple[Any, dict[str, Any]]:
+    """A loss that every weight of SPECS has a part in."""
+    x = batch["x"]
+    error = networks["policy"](x) * networks["scale"](x) + networks["value"](x) - batch["y"]
+    loss = xp.mean(xp.square(error))
+    return loss, {"error_max": xp.max(xp.abs(error))}
+
+
+class Learning:
+    """A backend with networks, an optimizer and an update of `squared_error`."""
+
+    def __init__(self, *, max_grad_norm: float | None = 0.5, loss: Any = squared_error, specs: Any = SPECS) -> None:
+        self.backend = TorchBackend()
+        self.networks = self.backend.build(specs, weights_of(specs))
+        self.optimizer = self.backend.optimizer(Adam(), self.networks)
+        self.step = self.backend.update(loss, self.networks, self.optimizer, max_grad_norm=max_grad_norm)
+
+    def update(self, batch: dict[str, np.ndarray], learning_rate: float = 1e-2) -> dict[str, np.ndarray]:
+        return self.backend.get(self.step(self.backend.put(batch), learning_rate))
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {**self.backend.weights(self.networks), **self.optimizer.state_dict()}
+
+
+def assert_equal_arrays(expected: dict[str, Any], actual: dict[str, Any]) -> None:
+    assert list(expected) == list(actual)
+    for name, array in expected.items():
+        np.testing.assert_array_equal(array, actual[name], err_msg=name)
+
+
+# Networks and weights
+
+
+@pytest.mark.parametrize("hidden", [(), (8,), (64, 64)])
+@pytest.mark.parametrize("activation", Activation)
+@pytest.mark.parametrize("lead", [(), (5,), (3, 5)])
+def test_networks_give_what_numpy_networks_give(hidden, activation, lead):
+    specs = {"net": MLP(4, 3, hidden=hidden, activation=activation), "bias": Parameter((3,), initial=2.0)}
+    x = np.random.default_rng(0).normal(size=(*lead, 4)).astype(np.float32)
+    expected = NumpyNetworks(specs, weights_of(specs))
+    backend = TorchBackend()
+
+    act = backend.infer(
+        lambda xp, networks, inputs: {name: networks[name](inputs["x"]) for name in networks},
+        backend.build(specs, weights_of(specs)),
+    )
+
+    # Sums of 64 products near 1, in another order, and a tanh that differs in its last bit.
+    np.testing.assert_allclose(act({"x": x})["net"], expected["net"](x), rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(expected["bias"](x), act({"x": x})["bias"])
+
+
+def test_weights_come_back_bit_for_bit_under_canonical_names():
+    backend = TorchBackend()
+
+    result = backend.weights(backend.build(SPECS, weights_of()))
+
+    assert_equal_arrays(weights_of(), result)
+    assert list(weight_shapes(SPECS)) == list(result)
+
+
+def test_weights_are_a_copy_that_neither_changes_nor_is_changed_by_what_follows():
+    learning = Learning()
+    before = learning.backend.weights(learning.networks)
+
+    learning.update(batch_of())
+    after = learning.backend.weights(learning.networks)
+    for array in after.values():
+        array[...] = 7.0
+
+    assert_equal_arrays(weights_of(), before)
+    assert not any((array == 7.0).any() for array in learning.backend.weights(learning.networks).values())
+
+
+def test_load_overwrites_all_weights_and_takes_read_only_arrays():
+    backend = TorchBackend()
+    networks = backend.build(SPECS, weights_of(seed=1))
+    others = weights_of(seed=2)
+    for array in others.values():
+        array.flags.writeable = False
+
+    backend.load(networks, others)
+
+    assert_equal_arrays(others, backend.weights(networks))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda w: w.pop("value/output/bias"), r"`value/output/bias` is missing, expected shape \(1,\)"),
+        (
+            lambda w: w.update({"value/output/bias": np.zeros(3)}),
+            r"`value/output/bias` has shape \(3,\), expected \(1,\)",
+        ),
+        (lambda w: w.update({"critic/value": np.zeros(3)}), r"`critic/value` is unknown, expected policy/hidden_0"),
+    ],
+)
+def test_weights_of_other_networks_are_refused_by_name_and_change_nothing(change, message):
+    backend = TorchBackend()
+    networks = backend.build(SPECS, weights_of(seed=1))
+    others = weights_of(seed=2)
+    change(others)
+
+    with pytest.raises(ShapeError, match=message):
+        backend.load(networks, others)
+
+    assert_equal_arrays(weights_of(seed=1), backend.weights(networks))
+
+
+# Updates
+
+
+def test_after_one_update_every_weight_tensor_moved_and_the_loss_on_the_same_batch_fell():
+    learning = Learning()
+    before, batch = learning.backend.weights(learning.networks), batch_of()
+
+    first = learning.update(batch, learning_rate=1e-3)
+    second = learning.update(batch, learning_rate=1e-3)
+
+    after = learning.backend.weights(learning.networks)
+    assert [] == [name for name in before if np.array_equal(before[name], after[name])]
+    assert second["loss"] < first["loss"]
+
+
+def test_metrics_are_those_of_the_loss_and_loss_and_grad_norm():
+    metrics = Learning().update(batch_of())
+
+    assert ["error_max", "loss", "grad_norm"] == list(metrics)
+    assert {()} == {metric.shape for metric in metrics.values()}
+
+
+def test_twenty_updates_equal_a_loop_written_by_hand_with_torch_modules_and_optimizer():
+    learning = Learning(max_grad_norm=0.5)
+    batches = [batch_of(seed=seed) for seed in range(20)]
+    policy, value, scale = by_hand(weights_of())
+    parameters = [*policy.parameters(), *value.parameters(), scale]
+    optimizer = torch.optim.Adam(parameters, lr=1e-2)
+
+    metrics = [learning.update(batch) for batch in batches]
+    losses, norms = [], []
+    for batch in batches:
+        x, y = torch.tensor(batch["x"]), torch.tensor(batch["y"])
+        loss = (policy(x) * scale + value(x) - y).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        norms.append(float(torch.nn.utils.clip_grad_norm_(parameters, 0.5)))
+        optimizer.step()
+        losses.append(loss.item())
+
+    # Rounding at 6e-8 grows over twenty steps; Adam's first ones amplify it where a gradient is near 0.
+    np.testing.assert_allclose([float(m["loss"]) for m in metrics], losses, rtol=1e-5)
+    np.testing.assert_allclose([float(m["grad_norm"]) for m in metrics], norms, rtol=1e-4)
+    kernel = learning.backend.weights(learning.networks)["policy/hidden_1/kernel"]
+    np.testing.assert_allclose(kernel, policy[2].weight.detach().numpy().T, atol=1e-5)
+
+
+def by_hand(weights: dict[str, np.ndarray]) -> tuple[torch.nn.Sequential, torch.nn.Sequential, torch.nn.Parameter]:
+    def mlp(name: str) -> torch.nn.Sequential:
+        layers: list[torch.nn.Module] = []
+        for layer in ("hidden_0", "hidden_1", "output"):
+            kernel = torch.tensor(weights[f"{name}/{layer}/kernel"])
+            linear = torch.nn.Linear(*kernel.shape)
+            linear.weight.data, linear.bias.data = kernel.T.clone(), torch.tensor(weights[f"{name}/{layer}/bias"])
+            layers += [linear, torch.nn.Tanh()]
+        return torch.nn.Sequential(*layers[:-1])
+
+    return mlp("policy"), mlp("value"), torch.nn.Parameter(torch.tensor(weights["scale/value"]))
+
+
+GRADIENT = np.array([3.0, -4.0], np.float32)
+"""Of norm 5."""
+
+
+def linear_loss(xp: Any, networks: Any, batch: Any) -> tuple[Any, dict[str, Any]]:
+    """A loss whose gradient is `batch["g"]` whatever the weights."""
+    return xp.sum(networks["w"](batch["g"]) * batch["g"]), {}
+
+
+def test_first_step_of_adam_moves_every_weight_by_the_learning_rate_against_the_gradient():
+    learning = Learning(max_grad_norm=None, loss=linear_loss, specs={"w": Parameter((2,))})
+
+    learning.update({"g": GRADIENT}, learning_rate=0.1)
+
+    # Kingma & Ba 2015, section 2.1: m̂ / √v̂ = g / |g| after bias correction; epsilon is 1e-8 beside 3.
+    np.testing.assert_allclose(learning.state()["w/value"], [-0.1, 0.1], rtol=1e-6)
+
+
+def test_steps_follow_the_formulas_of_adam_with_the_learning_rate_of_each_step():
+    learning = Learning(max_grad_norm=None, loss=linear_loss, specs={"w": Parameter((2,))})
+    gradients = np.random.default_rng(0).normal(size=(30, 2)).astype(np.float32)
+    w, m, v = np.zeros(2), np.zeros(2), np.zeros(2)
+
+    for t, g in enumerate(gradients.astype(np.float64), start=1):
+        learning.update({"g": np.float32(g)}, learning_rate=1.0 / t)
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
+        w -= (1.0 / t) * (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.999**t)) + 1e-8)
+
+    # Thirty steps, each rounded at 6e-8 a few times, in float32 against float64.
+    state = learning.state()
+    np.testing.assert_allclose(state["w/value"], w, rtol=1e-5)
+    np.testing.assert_allclose(state["first_moment/w/value"], m, rtol=1e-5)
+    np.testing.assert_allclose(state["second_moment/w/value"], v, rtol=1e-5)
+    assert state["steps"] == 30
+
+
+@pytest.mark.parametrize(("max_grad_norm", "expected"), [(None, 1.0), (10.0, 1.0), (2.0, 2.0 / 5.0)])
+def test_gradients_are_scaled_down_to_the_global_norm_and_never_up(max_grad_norm, expected):
+    learning = Learning(max_grad_norm=max_grad_norm, loss=linear_loss, specs={"w": Parameter((2,))})
+
+    metrics = learning.update({"g": GRADIENT})
+
+    # The first moment after one step is (1 - β₁) = 0.1 of the gradient that was applied.
+    np.testing.assert_allclose(learning.state()["first_moment/w/value"], 0.1 * expected * GRADIENT, rtol=1e-5)
+    assert metrics["grad_norm"] == pytest.approx(5.0)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("max_grad_norm", [None, 0.5])
+def test_a_gradient_that_is_not_finite_changes_nothing_and_shows_in_grad_norm(bad, max_grad_norm):
+    learning = Learning(max_grad_norm=max_grad_norm)
+    learning.update(batch_of(seed=1))
+    before, poisoned = learning.state(), batch_of(seed=2)
+    poisoned["y"][3, 1] = bad
+
+    metrics = learning.update(poisoned)
+
+    assert not np.isfinite(metrics["grad_norm"])
+    assert_equal_arrays(before, learning.state())
+
+
+def test_updates_after_a_skipped_one_are_those_of_a_run_without_it():
+    with_it, without_it = Learning(), Learning()
+    poisoned = batch_of()
+    poisoned["x"][0, 0] = np.nan
+
+    with_it.update(poisoned)
+
+    for seed in range(3):
+        with_it.update(batch_of(seed=seed))
+        without_it.update(batch_of(seed=seed))
+    assert_equal_arrays(without_it.state(), with_it.state())
+
+
+def test_only_what_the_optimizer_was_made_for_is_trained():
+    backend = TorchBackend()
+    trained = backend.build(
+        {"policy": MLP(4, 2), "scale": Parameter((2,), initial=0.5)}, weights_of_some("policy", "scale")
+    )
+    frozen = backend.build({"value": MLP(4, 1)}, weights_of_some("value"))
+    step = backend.update(squared_error, {**trained, **frozen}, backend.optimizer(Adam(), trained), max_grad_norm=None)
+
+    step(backend.put(batch_of()), 1e-2)
+
+    assert_equal_arrays(weights_of_some("value"), backend.weights(frozen))
+    assert not np.array_equal(weights_of()["scale/value"], backend.weights(trained)["scale/value"])
+
+
+def weights_of_some(*networks: str) -> dict[str, np.ndarray]:
+    return {name: array for name, array in weights_of().items() if name.split("/")[0] in networks}
+
+
+def test_the_same_updates_from_the_same_weights_give_the_same_bits():
+    first, second = Learning(), Learning()
+
+    for seed in range(5):
+        first.update(batch_of(seed=seed))
+        second.update(batch_of(seed=seed))
+
+    assert_equal_arrays(first.state(), second.state())
+
+
+def test_n_updates_equal_k_updates_then_save_and_load_then_the_rest_bit_for_bit():
+    whole, start, resumed = Learning(), Learning(), Learning()
+    batches = [batch_of(seed=seed) for seed in range(8)]
+
+    for batch in batches:
+        whole.update(batch)
+    for batch in batches[:3]:
+        start.update(batch)
+    resumed.backend.load(resumed.networks, start.backend.weights(start.networks))
+    resumed.optimizer.load_state_dict(start.optimizer.state_dict())
+    for batch in batches[3:]:
+        resumed.update(batch)
+
+    assert_equal_arrays(whole.state(), resumed.state())
+
+
+def test_optimizer_state_is_a_copy_by_the_names_of_the_weights():
+    learning = Learning()
+    learning.update(batch_of())
+    state = learning.optimizer.state_dict()
+    kept = {name: array.copy() for name, array in state.items()}
+
+    learning.update(batch_of())
+
+    names = list(weight_shapes(SPECS))
+    assert ["steps", *(f"first_moment/{n}" for n in names), *(f"second_moment/{n}" for n in names)] == list(state)
+    assert_equal_arrays(kept, state)
+
+
+def test_optimizer_state_of_other_networks_is_refused_by_name_and_changes_nothing():
+    learning = Learning()
+    learning.update(batch_of())
+    before = learning.optimizer.state_dict()
+    other = {**Learning().optimizer.state_dict(), "second_moment/value/output/bias": np.zeros(7, np.float32)}
+
+    with pytest.raises(ShapeError, match=r"`second_moment/value/output/bias` has shape \(7,\), expected \(1,\)"):
+        learning.optimizer.load_state_dict(other)
+
+    assert_equal_arrays(before, learning.optimizer.state_dict())
+
+
+# Arrays in and out
+
+
+def test_put_copies_and_keeps_dtypes_of_read_only_columns():
+    backend = TorchBackend()
+    columns = {
+        "f": np.ones(3, np.float32),
+        "i": np.ones(3, np.int32),
+        "u": np.ones(3, np.uint8),
+        "b": np.ones(3, np.bool_),
+    }
+    for column in columns.values():
+        column.flags.writeable = False
+
+    native = backend.put(columns)
+    native["f"].zero_()
+
+    assert_equal_arrays({**columns, "f": np.zeros(3, np.float32)}, backend.get(native))
+    assert {name: c.dtype for name, c in columns.items()} == {name: c.dtype for name, c in backend.get(native).items()}
+    np.testing.assert_array_equal(np.ones(3), columns["f"])
+
+
+def test_take_gives_the_rows_of_every_column_in_the_order_asked_for():
+    backend = TorchBackend()
+    columns = {"x": np.arange(12.0, dtype=np.float32).reshape(4, 3), "action": np.arange(4, dtype=np.int32)}
+    indices = np.array([3, 0, 0])
+
+    minibatch = backend.get(backend.take(backend.put(columns), indices))
+
+    assert_equal_arrays({name: column[indices] for name, column in columns.items()}, minibatch)
+
+
+def test_what_infer_gives_is_a_copy_even_of_a_parameter():
+    backend = TorchBackend()
+    networks = backend.build(SPECS, weights_of())
+    act = backend.infer(lambda xp, nets, inputs: {"scale": nets["scale"](inputs["x"])}, networks)
+
+    act({"x": batch_of()["x"]})["scale"][...] = 7.0
+
+    np.testing.assert_array_equal(np.float32([0.5, 0.5]), backend.weights(networks)["scale/value"])
+
+
+def test_infer_computes_no_gradients_and_sees_the_newest_weights():
+    learning = Learning()
+    batch = batch_of()
+    required: list[bool] = []
+
+    def function(xp: Any, networks: Any, inputs: Any) -> dict[str, Any]:
+        value = networks["value"](inputs["x"])
+        required.append(value.requires_grad)
+        return {"value": value}
+
+    act = learning.backend.infer(function, learning.networks)
+    before = act(batch)["value"]
+    learning.update(batch)
+
+    assert not np.array_equal(before, act(batch)["value"])
+    assert required == [False, False]
+
+
+# Making a backend
+
+
+def test_a_backend_uses_one_thread_unless_told_otherwise():
+    TorchBackend(threads=2)
+    assert torch.get_num_threads() == 2
+
+    TorchBackend()
+    assert torch.get_num_threads() == 1
+
+
+def test_make_backend_gives_a_backend_that_knows_its_names():
+    backend: Backend = make_backend(device="cpu", mode="auto")
+
+    assert (backend.name, backend.device, backend.xp.name) == ("torch", "cpu", "torch")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"mode": "graph"},
+            r"^backend.mode: got 'graph', which the torch backend does not have yet: use 'auto' or 'eager'.$",
+        ),
+        ({"mode": "fast"}, r"^backend.mode: got 'fast', expected one of auto, eager, graph.$"),
+        ({"device": "gpu"}, r"^device: torch cannot use 'gpu' \(.+\): try device=cpu.$"),
+    ],
+)
+def test_what_torch_cannot_do_is_refused_in_one_line(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        TorchBackend(**settings)

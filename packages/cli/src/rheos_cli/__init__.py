@@ -1,0 +1,1 @@
+"""The command line of Rheos: Hydra configs, live progress, plots."""

@@ -1,0 +1,114 @@
+"""The entry point of `rheos`: finds the command, imports only its module, and turns errors into exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from rheos.errors import UsageError, did_you_mean
+
+__all__ = ["COMMANDS", "EXIT_FAILED", "EXIT_INTERRUPTED", "EXIT_USAGE", "main"]
+
+COMMANDS = {
+    "train": ("rheos_cli.commands.train", "train an algorithm: rheos train algo=ppo env=cartpole"),
+    "eval": ("rheos_cli.commands.evaluate", "play episodes with the weights of a run"),
+    "plot": ("rheos_cli.commands.plot", "draw the learning curves of runs"),
+    "list": ("rheos_cli.commands.list", "what is installed: algorithms, environments, backends, executors, loggers"),
+    "info": ("rheos_cli.commands.info", "what a name is, where it comes from, and its settings"),
+    "graph": ("rheos_cli.commands.graph", "show the dataflow of an algorithm; starts nothing"),
+}
+"""Command -> its module and a summary; a table, so that `rheos --help` imports none of the modules."""
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command of `rheos`.
+
+    Args:
+        argv: The words after `rheos`; those of the process by default.
+
+    Returns:
+        0, 1 for a run that failed, 2 for wrong input (one line on stderr), 130 when interrupted.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(words)
+    except UsageError as error:
+        print(f"rheos: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    except KeyboardInterrupt:
+        print("rheos: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:  # the reader of a pipe left, as in `rheos list | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILED
+
+
+def _dispatch(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(_help())
+        return 0
+    if words[0] in ("-V", "--version", "version"):
+        print(_version())
+        return 0
+    name = words[0]
+    if name not in COMMANDS:
+        raise UsageError(f"No command {name!r}. {did_you_mean(name, COMMANDS)}Commands: {', '.join(COMMANDS)}.")
+    module_name, summary = COMMANDS[name]
+    command = importlib.import_module(module_name)
+    parser = _Parser(
+        prog=f"rheos {name}",
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_arguments(parser)
+    takes_overrides = getattr(command, "TAKES_OVERRIDES", False)
+    try:
+        arguments, others = parser.parse_known_args(words[1:])
+        if takes_overrides:
+            arguments.overrides = others
+        elif others:
+            parser.error(f"cannot understand {' '.join(others)!r}")
+        code: int = command.run(arguments)
+    except SystemExit as stop:  # argparse, or Hydra's own, has printed its help or what is wrong
+        return stop.code if isinstance(stop.code, int) else 0
+    return code
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are errors of Rheos, so one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; `{self.prog} --help` shows how it is used")
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    return "\n".join(
+        [
+            "usage: rheos <command> [...]",
+            "",
+            "Distributed reinforcement learning as short dataflow programs over actors.",
+            "",
+            "commands:",
+            *(f"  {name:<{width}}  {summary}" for name, (_, summary) in COMMANDS.items()),
+            "",
+            "options:",
+            "  -h, --help     show this, or with a command: its help",
+            "  -V, --version  show the version",
+        ]
+    )
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return f"rheos {version('rheos-core')}"

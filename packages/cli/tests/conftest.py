@@ -1,0 +1,86 @@
+"""Packages that are installed as far as Python can tell: a folder on the path with code and metadata, no pip."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from rheos.plugins.loading import forget_installed
+
+Install = Callable[..., None]
+
+PLUGIN = """
+from rheos.plugins.hooks import hookimpl
+from rheos.plugins.specs import AlgorithmSpec
+
+
+@hookimpl
+def rheos_algorithms():
+    return [
+        AlgorithmSpec(
+            name="{name}",
+            summary="an algorithm of a test",
+            config="{name}_package.config:Config",
+            roles="{name}_package.nowhere:roles",
+            flow="{name}_package.nowhere:flow",
+            policy="{name}_package.nowhere:policy",
+        )
+    ]
+"""
+
+CONFIG = """
+from dataclasses import dataclass
+
+from rheos.configuration.settings import setting
+
+
+@dataclass(frozen=True)
+class Config:
+    learning_rate: float = setting(0.1, exclusive_minimum=0, unit="1/update", help="step size")
+    hidden_sizes: tuple[int, ...] = (8, 8)
+"""
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Return a function that installs a package with an algorithm, `install("walk")`, or with files of one's own."""
+    site = tmp_path / "site-packages"
+    site.mkdir()
+    monkeypatch.syspath_prepend(str(site))
+
+    def install(
+        name: str, *, version: str = "1.2", files: Mapping[str, str] | None = None, group: str = "algo"
+    ) -> None:
+        contents = {
+            "__init__.py": "",
+            "plugin.py": PLUGIN.format(name=name),
+            "config.py": CONFIG,
+            f"conf/{group}/{name}.yaml": f"# an algorithm of a test\nname: {name}\n",
+            **(files or {}),
+        }
+        for path, text in contents.items():
+            file = site / f"{name}_package" / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        metadata = site / f"{name}_package-{version}.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-package\nVersion: {version}\n")
+        (metadata / "entry_points.txt").write_text(
+            f"[rheos]\n{name} = {name}_package.plugin\n\n[rheos.configs]\n{name} = {name}_package.conf\n"
+        )
+        forget_installed()
+
+    yield install
+    monkeypatch.undo()
+    forget_installed()
+
+
+@pytest.fixture
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in an empty folder, and return it."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder

@@ -1,0 +1,125 @@
+"""What a person sees of a run: how it gets on, how it ended, where it lies and what to type next."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from rheos.errors import PluginError
+from rheos.plugins import hookimpl
+from rheos.runs.training import train
+from rheos.testing.toy import toy_registry
+from rheos_cli.progress import Progress
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """Work in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def watch(*, is_terminal=False, width=60, run_dir="run", algo=None, observers=(), stop=None):
+    """Train the toy and return what the terminal shows of it."""
+    console = Console(file=io.StringIO(), force_terminal=is_terminal, width=width, highlight=False, color_system=None)
+    try:
+        train(
+            {"name": "toy", **(algo or {})},
+            env="CartPole-v1",
+            backend="toy",
+            run_dir=run_dir,
+            stop=stop or {"env_steps": 3000},
+            logger={"every_steps": 1000},
+            observers=[Progress(console), *observers],
+            registry=toy_registry(),
+        )
+    except (KeyboardInterrupt, ZeroDivisionError, PluginError):
+        pass
+    return console.file.getvalue()
+
+
+def test_a_run_that_reaches_its_return_is_solved_and_the_last_line_says_what_to_type():
+    *_, outcome, last = watch(stop={"episode_return": 15.0}).splitlines()
+
+    assert outcome.startswith("Solved: mean return 15.")
+    assert " over the last 100 episodes at 2,000 env steps (" in outcome
+    assert "Run: run  next: rheos eval run" == last
+
+
+def test_a_run_that_ends_otherwise_is_done_and_says_why():
+    *_, outcome, _ = watch(stop={"env_steps": 500}).splitlines()
+
+    assert outcome.startswith("Done: mean return ")
+    assert " over 50 episodes at 500 env steps (" in outcome
+    assert outcome.endswith("; stop.env_steps=500 reached.")
+
+
+def test_a_run_that_fails_says_so_with_its_cause():
+    *_, outcome, last = watch(algo={"fails_in_round": 3}).splitlines()
+
+    assert outcome.startswith("Failed at 200 env steps (")
+    assert "): ZeroDivisionError: division by zero (in stage 3" in outcome
+    assert "Run: run" == last  # no weights were saved: nothing to evaluate
+
+
+def test_a_run_that_is_interrupted_says_so():
+    class Interrupt:
+        @hookimpl
+        def rheos_report(self, run, row):
+            import signal
+
+            signal.raise_signal(signal.SIGINT)
+
+    *_, outcome, last = watch(observers=[Interrupt()]).splitlines()
+
+    assert outcome.startswith("Interrupted at 1,000 env steps (")
+    assert last.endswith("next: rheos eval run")
+
+
+def test_without_a_terminal_a_run_is_a_few_plain_lines():
+    text = watch()
+
+    first, second, *_ = text.splitlines()
+    assert "toy on CartPole-v1, seed 0 -> run" == first
+    assert second.split()[:4] == ["1,000", "env", "steps", "return"]
+    assert "\x1b" not in text
+    assert 4 == len(text.splitlines())  # a line every five seconds, and this took none
+
+
+def test_on_a_terminal_there_is_a_table_that_goes_away_at_the_end():
+    class Slow:
+        @hookimpl
+        def rheos_report(self, run, row):
+            import time
+
+            time.sleep(0.3)  # the display draws itself four times a second
+
+    text = watch(is_terminal=True, observers=[Slow()])
+
+    assert "env steps      " in text
+    assert "1,000 of 3,000" in text
+    assert "toy_loss" in text
+    assert text.splitlines()[-1] == "Run: run  next: rheos eval run"
+
+
+def test_a_long_path_stays_in_one_piece_so_that_it_can_be_copied():
+    run_dir = "a-folder/with-quite-a-long-name/so-that-it-does-not-fit/into-one-line-of-the-terminal"
+
+    *_, last = watch(width=40, run_dir=run_dir).splitlines()
+
+    assert f"Run: {run_dir}  next: rheos eval {run_dir}" == last
+
+
+def test_a_path_with_a_blank_is_quoted_for_the_shell():
+    assert watch(run_dir="my run").splitlines()[-1].endswith("next: rheos eval 'my run'")
+
+
+def test_a_run_that_never_began_says_nothing_at_its_end(monkeypatch):
+    def refuse(self, *arguments):
+        raise PluginError("the learner cannot be made")
+
+    monkeypatch.setattr("rheos.testing.toy.ToyLearner.__init__", refuse)
+
+    assert ["toy on CartPole-v1, seed 0 -> run"] == watch().splitlines()

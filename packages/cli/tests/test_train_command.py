@@ -1,0 +1,284 @@
+"""`rheos train`: settings are composed from files and overrides, and every mistake in them is one line."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rheos.configuration.run_config import RunConfig
+from rheos.errors import EnvironmentFailed, UnknownName
+from rheos.runs.status import RunResult, RunState
+from rheos_cli.main import main
+
+BASE = ["algo=walk", "backend=fake", "logger=none"]
+
+BACKEND = """
+from rheos.plugins.hooks import hookimpl
+from rheos.plugins.specs import BackendSpec
+
+
+@hookimpl
+def rheos_backends():
+    return [BackendSpec(name="fake", summary="a backend of a test", factory="nowhere:nothing")]
+"""
+
+
+class Runs:
+    """Stands in for the runs themselves: remembers their configurations, and fails where it is told to."""
+
+    def __init__(self) -> None:
+        self.configs: list[RunConfig] = []
+        self.checked: list[RunConfig] = []
+        self.failures: dict[int, BaseException] = {}
+        self.state = RunState.DONE
+
+    def run_experiment(self, config: RunConfig, registry: Any, observers: Any = ()) -> RunResult:
+        self.configs.append(config)
+        if config.seed in self.failures:
+            raise self.failures[config.seed]
+        return RunResult(state=self.state, reason="", run_dir=Path(config.run_dir or "runs/somewhere"))
+
+    def describe(self, config: RunConfig, registry: Any) -> None:
+        self.checked.append(config)
+
+
+@pytest.fixture
+def runs(install, empty_folder, monkeypatch) -> Runs:
+    install("walk")
+    install("fake", files={"plugin.py": BACKEND, "conf/backend/fake.yaml": "name: fake\n"})
+    runs = Runs()
+    monkeypatch.setattr("rheos.runs.experiment.run_experiment", runs.run_experiment)
+    monkeypatch.setattr("rheos.runs.program.describe", runs.describe)
+    return runs
+
+
+def test_the_settings_come_from_files_and_overrides(runs):
+    code = main(["train", *BASE, "env=pendulum", "env.num_envs=2", "stop.env_steps=1e3", "seed=7", "run_dir=out"])
+
+    (config,) = runs.configs
+    assert 0 == code
+    assert ("walk", "Pendulum-v1", 2) == (config.algo_name, config.env.id, config.env.num_envs)
+    assert (1000, 7, "out") == (config.stop.env_steps, config.seed, config.run_dir)
+
+
+def test_a_setting_that_no_file_lists_can_be_set_without_a_plus(runs):
+    main(["train", *BASE, "algo.learning_rate=0.5", "algo.hidden_sizes=[4]", "env.kwargs.length=3"])
+
+    (config,) = runs.configs
+    assert (0.5, (4,)) == (config.algo.learning_rate, config.algo.hidden_sizes)
+    assert {"length": 3} == config.env.kwargs
+
+
+def test_an_experiment_is_a_file_that_sets_anything(runs, install):
+    exp = "# @package _global_\n# a long walk\ndefaults:\n  - override /algo: walk\nseed: 5\nstop: {seconds: 3}\n"
+    install("long", files={"plugin.py": "", "conf/exp/long.yaml": exp})
+
+    code = main(["train", "exp=long", "backend=fake", "logger=none", "stop.env_steps=9"])
+
+    (config,) = runs.configs
+    assert (0, "walk", 5, 3.0, 9) == (code, config.algo_name, config.seed, config.stop.seconds, config.stop.env_steps)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["algo=wal"], "No algorithm 'wal'. Did you mean 'walk'? Installed: "),
+        (["algo=impala"], "No algorithm 'impala' is installed. It is provided by rheos-algos-impala: pip install "),
+        (["executor=ray"], "No executor 'ray' is installed. It is provided by rheos-executor-ray: pip install "),
+        (["env=CartPole-v1"], "No environment 'CartPole-v1'. Did you mean 'cartpole'? Installed: cartpole, gym, "),
+        (["algo=null"], "algo: not chosen. Write algo=<name>. Installed: "),
+        (["exp=nothing"], "No exp "),
+        (["algo.learning_rate=fast"], "algo.learning_rate: got 'fast' (str), expected a number > 0"),
+        (["algo.learning_rate=-1"], "algo.learning_rate: got -1 (int), expected a number > 0"),
+        (["algo.lr=1"], "algo.lr: no such setting. Did you mean 'algo.learning_rate'? Settings: "),
+        (["+algo.lr=1"], "algo.lr: no such setting. Did you mean 'algo.learning_rate'? Settings: "),
+        (["stop.env_step=5"], "stop.env_step: no such setting. Did you mean 'stop.env_steps'? Settings: "),
+        (["seed=abc"], "seed: got 'abc' (str), expected an integer >= 0"),
+        (["seed=0,1"], "seed=0,1: several values. Add -m for one job each, or write seed=[0,1] for a list."),
+        (["sed=1"], "sed: no such setting. Did you mean 'seed'? Settings: algo, env, "),
+        (["algos=walk"], "algos: no such setting. Did you mean 'algo'? Settings: algo, env, "),
+        (["colour/shade=red"], "colour/shade: no such setting or group. Groups: algo, env, "),
+        (["hydra.nothing=1"], "hydra.nothing: no such setting or group. Groups: algo, env, "),
+        (["seed=${nothing}"], "seed: Interpolation key 'nothing' not found"),
+        (["algo..x=3"], "algo..x=3: cannot be read, expected key=value; a value with special characters needs quotes."),
+        (["seed=[1"], "seed=[1: cannot be read, expected key=value; "),
+        (["cartpole"], "cartpole: cannot be read, expected key=value; "),
+        (["--experimental-rerun", "x.pickle"], "--experimental-rerun reads a pickle, which Rheos never does; "),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+@pytest.mark.parametrize("flags", [[], ["-m"]], ids=["one", "multirun"])
+def test_a_mistake_is_one_line_exit_code_2_and_nothing_left(words, message, flags, runs, empty_folder, capsys):
+    if flags and words == ["seed=0,1"]:
+        pytest.skip("several values are what a multirun is for")
+
+    code = main(["train", *flags, *BASE, *words])
+
+    out, err = capsys.readouterr()
+    assert (2, "", 1) == (code, out, err.count("\n"))
+    assert err.startswith(("rheos: " + message, "rheos: job 0 (")) and message in err
+    assert [] == runs.configs
+    assert [] == list(empty_folder.iterdir())
+
+
+def test_an_algorithm_must_be_chosen(runs, capsys):
+    code = main(["train", "env=cartpole"])
+
+    assert 2 == code
+    assert re.match(r"rheos: algo: not chosen\. Write algo=<name>\. Installed: (\w+, )*walk", capsys.readouterr().err)
+
+
+def test_an_algorithm_whose_package_has_no_file_for_it_says_so(runs, install, capsys):
+    install("bare", group="nogroup")
+
+    code = main(["train", "algo=bare"])
+
+    assert 2 == code
+    assert (
+        "The algorithm 'bare' of package bare-package 1.2 comes without a file algo/bare.yaml"
+        in capsys.readouterr().err
+    )
+
+
+def test_the_configuration_can_be_shown_instead_of_run(runs, capsys):
+    code = main(["train", "--cfg", "job", *BASE, "algo.learning_rate=0.5"])
+
+    out = capsys.readouterr().out
+    assert 0 == code
+    assert "learning_rate: 0.5" in out
+    assert [] == runs.configs
+
+
+def test_a_run_that_fails_is_exit_code_1_and_one_line_with_its_notes(runs, capsys):
+    failure = EnvironmentFailed("rollout-1, environment 3, step 512: ZeroDivisionError: division by zero")
+    failure.add_note("in stage 4: gather_sync [flow.py:21], item 17")
+    runs.failures[0] = failure
+
+    code = main(["train", *BASE])
+
+    assert 1 == code
+    assert capsys.readouterr().err == (
+        "rheos: rollout-1, environment 3, step 512: ZeroDivisionError: division by zero\n"
+        "  in stage 4: gather_sync [flow.py:21], item 17\n"
+    )
+
+
+def test_an_error_of_user_code_keeps_its_traceback(runs, capsys):
+    runs.failures[0] = ZeroDivisionError("division by zero")
+
+    code = main(["train", *BASE])
+
+    err = capsys.readouterr().err
+    assert 1 == code
+    assert 1 == err.count("Traceback")
+    assert err.endswith("rheos: ZeroDivisionError('division by zero')\n")
+
+
+def test_an_interrupted_run_is_exit_code_130(runs):
+    runs.state = RunState.INTERRUPTED
+
+    assert 130 == main(["train", *BASE])
+
+
+def test_every_job_of_a_multirun_has_a_folder_of_its_own(runs, empty_folder):
+    code = main(["train", "-m", *BASE, "seed=3,4"])
+
+    folders = [Path(config.run_dir or "") for config in runs.configs]
+    assert (0, [3, 4]) == (code, [config.seed for config in runs.configs])
+    assert ["0", "1"] == [folder.name for folder in folders]
+    assert folders[0].parent == folders[1].parent
+    assert Path("runs/multirun") == folders[0].parent.parent
+    assert [folders[0].parent / "multirun.yaml"] == [p.relative_to(empty_folder) for p in empty_folder.rglob("*.yaml")]
+
+
+def test_run_dir_of_a_multirun_holds_the_folders_of_its_jobs(runs):
+    main(["train", "-m", *BASE, "seed=3,4", "run_dir=out"])
+
+    assert ["out/0", "out/1"] == [Path(config.run_dir or "").as_posix() for config in runs.configs]
+
+
+def test_all_jobs_are_checked_before_the_first_one_starts(runs, empty_folder, capsys):
+    code = main(["train", "-m", *BASE, "algo.learning_rate=0.1,0.2,-1"])
+
+    assert 2 == code
+    assert capsys.readouterr().err == (
+        "rheos: job 2 (algo=walk backend=fake logger=none algo.learning_rate=-1): "
+        "algo.learning_rate: got -1 (int), expected a number > 0\n"
+    )
+    assert ([], []) == (runs.configs, list(empty_folder.iterdir()))
+
+
+def test_what_the_algorithm_or_the_environment_refuses_is_found_in_that_check(runs, monkeypatch, capsys):
+    def refuse(config: RunConfig, registry: Any) -> None:
+        if config.env.id == "NoSuch-v0":
+            raise UnknownName("No environment 'NoSuch-v0'.")
+
+    monkeypatch.setattr("rheos.runs.program.describe", refuse)
+
+    code = main(["train", "-m", *BASE, "env=gym", "env.id=CartPole-v1,NoSuch-v0"])
+
+    assert (2, []) == (code, runs.configs)
+    assert capsys.readouterr().err.endswith("env.id=NoSuch-v0): No environment 'NoSuch-v0'.\n")
+
+
+def test_a_job_that_fails_is_named_and_the_others_still_run(runs, capsys):
+    runs.failures[4] = EnvironmentFailed("it fell over")
+
+    code = main(["train", "-m", *BASE, "seed=3,4,5"])
+
+    assert (1, [3, 4, 5]) == (code, [config.seed for config in runs.configs])
+    job = "1 (algo=walk backend=fake logger=none seed=4)"
+    assert [f"rheos: job {job}: it fell over", f"rheos: 1 of 3 jobs failed: {job}"] == (
+        capsys.readouterr().err.splitlines()
+    )
+
+
+def test_ctrl_c_ends_the_whole_multirun(runs):
+    runs.state = RunState.INTERRUPTED
+
+    code = main(["train", "-m", *BASE, "seed=3,4,5"])
+
+    assert (130, [3]) == (code, [config.seed for config in runs.configs])
+
+
+def test_a_plugin_that_cannot_be_used_is_a_warning_and_the_run_goes_on(runs, install, capsys):
+    install("lame", files={"__init__.py": "raise RuntimeError('lame')"})
+
+    code = main(["train", *BASE])
+
+    assert (0, 1) == (code, len(runs.configs))
+    assert capsys.readouterr().err.startswith("rheos: warning: the plugin 'lame' of package lame-package 1.2 ")
+
+
+def test_what_a_broken_plugin_would_have_offered_is_an_error_with_its_cause(runs, install, capsys):
+    install("lame", files={"plugin.py": "import no_such_module", "conf/algo/limp.yaml": "name: limp"})
+
+    code = main(["train", "algo=limp"])
+
+    assert 2 == code
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "rheos: No algorithm 'limp': the plugin 'lame' of package lame-package 1.2 could not be loaded: "
+        "ModuleNotFoundError: No module named 'no_such_module'."
+    )
+
+
+def test_files_are_found_without_importing_the_modules_of_their_package(runs, install, monkeypatch):
+    monkeypatch.setattr("rheos.plugins.sources.PROJECT", "rheos")
+    install(
+        "quiet",
+        files={
+            "plugin.py": "",
+            "settings.py": "raise RuntimeError",
+            "conf/exp/quiet.yaml": "# @package _global_\nseed: 9\n",
+        },
+    )
+
+    code = main(["train", *BASE, "exp=quiet"])
+
+    assert (0, 9) == (code, runs.configs[0].seed)
+    assert "quiet_package.settings" not in sys.modules
+    assert [] == [name for name in sys.modules if name.startswith("quiet_package.conf.")]

@@ -1,0 +1,86 @@
+"""Rheos: distributed reinforcement learning, written as short dataflow programs over actors.
+
+Everything here is imported when it is first used, so that `import rheos` itself costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rheos.batches import Batch as Batch
+    from rheos.batches import BatchInfo as BatchInfo
+    from rheos.batches import Episode as Episode
+    from rheos.errors import RheosError as RheosError
+    from rheos.plugins.hooks import hookimpl as hookimpl
+    from rheos.policies import PolicySpec as PolicySpec
+    from rheos.reports import LearnerReport as LearnerReport
+    from rheos.reports import Report as Report
+    from rheos.reports import Weights as Weights
+    from rheos.runs.context import RunContext as RunContext
+    from rheos.runs.evaluation import evaluate as evaluate
+    from rheos.runs.policy import Policy as Policy
+    from rheos.runs.policy import load_policy as load_policy
+    from rheos.runs.status import RunResult as RunResult
+    from rheos.runs.training import train as train
+    from rheos.scheduler.flow import Flow as Flow
+    from rheos.scheduler.flow import run as run
+    from rheos.streams.actors import Actor as Actor
+    from rheos.streams.actors import ActorGroup as ActorGroup
+    from rheos.streams.actors import NotReady as NotReady
+    from rheos.streams.actors import Published as Published
+    from rheos.streams.actors import Route as Route
+    from rheos.streams.stream import ShardedStream as ShardedStream
+    from rheos.streams.stream import Stream as Stream
+    from rheos.streams.stream import concurrently as concurrently
+    from rheos.streams.stream import from_actors as from_actors
+    from rheos.streams.stream import from_items as from_items
+    from rheos.streams.stream import round_robin as round_robin
+
+_HOMES = {
+    "Actor": "rheos.streams.actors",
+    "ActorGroup": "rheos.streams.actors",
+    "Batch": "rheos.batches",
+    "BatchInfo": "rheos.batches",
+    "Episode": "rheos.batches",
+    "Flow": "rheos.scheduler.flow",
+    "LearnerReport": "rheos.reports",
+    "NotReady": "rheos.streams.actors",
+    "Policy": "rheos.runs.policy",
+    "PolicySpec": "rheos.policies",
+    "Published": "rheos.streams.actors",
+    "Report": "rheos.reports",
+    "RheosError": "rheos.errors",
+    "Route": "rheos.streams.actors",
+    "RunContext": "rheos.runs.context",
+    "RunResult": "rheos.runs.status",
+    "ShardedStream": "rheos.streams.stream",
+    "Stream": "rheos.streams.stream",
+    "Weights": "rheos.reports",
+    "concurrently": "rheos.streams.stream",
+    "evaluate": "rheos.runs.evaluation",
+    "from_actors": "rheos.streams.stream",
+    "from_items": "rheos.streams.stream",
+    "hookimpl": "rheos.plugins.hooks",
+    "load_policy": "rheos.runs.policy",
+    "round_robin": "rheos.streams.stream",
+    "run": "rheos.scheduler.flow",
+    "train": "rheos.runs.training",
+}
+
+__all__ = sorted(_HOMES)
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its home the first time it is used."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'rheos' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return [*__all__, "__version__"]

@@ -1,0 +1,1 @@
+"""The array namespace over which losses, targets and distributions are written once."""

@@ -1,0 +1,1 @@
+"""The configuration files of rheos-core, found by Hydra and never imported by Rheos."""

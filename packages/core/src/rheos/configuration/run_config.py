@@ -1,0 +1,202 @@
+"""RunConfig: the settings of a run, the same keys on the command line, in YAML and in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rheos.configuration.settings import from_mapping, reject_unknown, setting, to_mapping
+from rheos.errors import ConfigError
+from rheos.plugins.resolving import make_environment, resolve
+from rheos.plugins.specs import AlgorithmSpec, BackendSpec, EnvironmentSpec, ExecutorSpec
+
+if TYPE_CHECKING:
+    from rheos.plugins.registry import Registry
+    from rheos.runs.context import RunContext
+
+__all__ = [
+    "BackendConfig",
+    "CheckpointConfig",
+    "CommonConfig",
+    "EnvironmentConfig",
+    "ExecutorConfig",
+    "LoggerConfig",
+    "RunConfig",
+    "StopConfig",
+]
+
+S = TypeVar("S", AlgorithmSpec, BackendSpec, EnvironmentSpec, ExecutorSpec)
+
+
+@dataclass(frozen=True)
+class EnvironmentConfig:
+    """Which environment, and how many of it a worker steps together."""
+
+    name: str = setting("gym", help="the plugin that makes the environments")
+    id: str = setting("CartPole-v1", help="the environment's id, as registered with Gymnasium")
+    num_envs: int = setting(8, minimum=1, help="environments per worker")
+    vectorization: str = setting(
+        "auto",
+        choices=("auto", "vector_entry_point", "sync", "async"),
+        help="how the environments of a worker are stepped; auto takes a native vector environment where there is one",
+    )
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class BackendConfig:
+    """Which framework computes gradients, and how."""
+
+    name: str = setting("torch", help="the plugin that computes gradients")
+    mode: str = setting("auto", choices=("auto", "eager", "graph"), help="define-by-run, compiled, or what pays")
+
+
+@dataclass(frozen=True)
+class ExecutorConfig:
+    """Where the actors of the flow run."""
+
+    name: str = setting("inline", help="the plugin that runs the actors")
+    workers: int = setting(1, minimum=1, help="rollout workers, each with env.num_envs environments")
+
+
+@dataclass(frozen=True)
+class LoggerConfig:
+    """Which loggers write the run's measurements, beside metrics.csv, which is always written."""
+
+    names: tuple[str, ...] = setting((), help="the plugins that write them")
+    every_steps: int = setting(
+        500, minimum=1, unit="env steps", help="a row of measurements each time so many steps passed"
+    )
+
+
+@dataclass(frozen=True)
+class StopConfig:
+    """When a run ends: at the first condition that is met."""
+
+    env_steps: int | None = setting(500_000, minimum=1, unit="env steps", help="after so many environment steps")
+    seconds: float | None = setting(None, minimum=0.0, unit="s", help="after so many seconds of training")
+    episode_return: float | None = setting(None, help="once the mean return of the last 100 episodes reaches this")
+
+
+@dataclass(frozen=True)
+class CheckpointConfig:
+    """How often weights are saved; the last ones always are."""
+
+    every_steps: int | None = setting(100_000, minimum=1, unit="env steps", help="save each time so many steps passed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonConfig:
+    """The settings of a run that belong to no part."""
+
+    run_dir: str | None = setting(None, help="where the run's files go; by default a new folder below runs/")
+    seed: int = setting(0, minimum=0, help="all randomness of the run derives from it")
+    device: str = setting("cpu", help="where the learner computes: cpu, cuda, cuda:1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig(CommonConfig):
+    """Everything that makes a run what it is."""
+
+    algo: Any
+    """The algorithm's own dataclass of settings."""
+    algo_name: str
+    env: EnvironmentConfig
+    backend: BackendConfig
+    executor: ExecutorConfig
+    logger: LoggerConfig
+    stop: StopConfig
+    checkpoint: CheckpointConfig
+
+    @staticmethod
+    def from_mapping(mapping: Mapping[str, Any], registry: Registry) -> RunConfig:
+        """Make the configuration of a run from plain data, every part checked by the dataclass that its plugin names.
+
+        Args:
+            mapping: `{"algo": {"name": "ppo", ...}, "env": {"name": "gym", "id": ...}, ...}`; what is left out
+                takes its default, only `algo.name` is required.
+            registry: Where the names of algorithm, environment, backend, executor and loggers are looked up.
+
+        Raises:
+            ConfigError: for a setting with a wrong name, type or range; the message gives its path as users type it.
+            UnknownName: for a name that no plugin offers.
+            PluginError: for a name whose plugin cannot be used.
+        """
+        reject_unknown(mapping, _KEYS, path="")
+        algo, algo_spec = _named_part(mapping, "algo", None, registry.algorithm)
+        env, _ = _named_part(mapping, "env", "gym", registry.environment)
+        backend, _ = _named_part(mapping, "backend", "torch", registry.backend)
+        executor, _ = _named_part(mapping, "executor", "inline", registry.executor)
+        logger = from_mapping(LoggerConfig, _part(mapping, "logger"), "logger")
+        for name in logger.names:
+            registry.logger(name)
+        common = from_mapping(CommonConfig, {key: mapping[key] for key in _COMMON_KEYS if key in mapping})
+        return RunConfig(
+            algo=algo,
+            algo_name=algo_spec.name,
+            env=env,
+            backend=backend,
+            executor=executor,
+            logger=logger,
+            stop=from_mapping(StopConfig, _part(mapping, "stop"), "stop"),
+            checkpoint=from_mapping(CheckpointConfig, _part(mapping, "checkpoint"), "checkpoint"),
+            run_dir=common.run_dir,
+            seed=common.seed,
+            device=common.device,
+        )
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return the plain data that `from_mapping` makes this configuration of again."""
+        return {
+            "algo": {"name": self.algo_name, **to_mapping(self.algo)},
+            **{name: to_mapping(getattr(self, name)) for name in _PARTS if name != "algo"},
+            **{key: getattr(self, key) for key in _COMMON_KEYS},
+        }
+
+    def context(self) -> RunContext[Any]:
+        """Return what the algorithm needs in order to describe its actors; an unknown environment is refused here."""
+        from rheos.runs.context import RunContext
+
+        return RunContext(
+            config=self.algo,
+            environment=make_environment(self.env),
+            backend=self.backend,
+            num_workers=self.executor.workers,
+            seed=self.seed,
+            device=self.device,
+        )
+
+
+_PARTS = ("algo", "env", "backend", "executor", "logger", "stop", "checkpoint")
+_COMMON_KEYS = tuple(item.name for item in fields(CommonConfig))
+_KEYS = (*_PARTS, *_COMMON_KEYS)
+
+
+def _part(mapping: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    part = mapping.get(key)
+    if part is None:
+        return {}
+    if not isinstance(part, Mapping):
+        raise ConfigError(f"{key}: got {part!r} ({type(part).__name__}), expected settings by name")
+    return part
+
+
+def _named_part(mapping: Mapping[str, Any], key: str, default: str | None, find: Callable[[str], S]) -> tuple[Any, S]:
+    """Return the settings of a part as the dataclass that the spec of its name asks for, and the spec."""
+    part = dict(_part(mapping, key))
+    name = part.get("name", default)
+    if not name:
+        raise ConfigError(f"{key}: not given, expected the name of {_A_KIND[key]}; `rheos list {key}` shows them")
+    if not isinstance(name, str):
+        raise ConfigError(f"{key}.name: got {name!r} ({type(name).__name__}), expected the name of {_A_KIND[key]}")
+    spec = find(name)
+    cls = resolve(spec.config, f"the settings of {name!r}")
+    if any(item.name == "name" for item in fields(cls)):
+        part["name"] = name
+    else:
+        part.pop("name", None)
+    return from_mapping(cls, part, key), spec
+
+
+_A_KIND = {"algo": "an algorithm", "env": "an environment", "backend": "a backend", "executor": "an executor"}

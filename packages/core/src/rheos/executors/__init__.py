@@ -1,0 +1,1 @@
+"""Executors: the protocol, the host around every actor, and the reference executor `inline`."""

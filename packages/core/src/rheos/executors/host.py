@@ -1,0 +1,116 @@
+"""Host: the same few lines around an actor's object on every executor."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rheos.batches import BatchInfo, Episode
+from rheos.errors import UserStopIteration
+from rheos.executors.protocol import NOTHING, Call, Control, Shared
+from rheos.reports import LearnerReport, Weights
+from rheos.streams.actors import NotReady
+from rheos.streams.nodes import label_of
+
+if TYPE_CHECKING:
+    from rheos.streams.actors import Actor
+
+__all__ = ["ENDS", "Host", "freeze", "guarded", "user_stop_iteration"]
+
+__tracebackhide__ = True
+
+ENDS = (StopIteration, StopAsyncIteration, GeneratorExit)
+"""What Python reads as an end, also where user code raised it by mistake."""
+
+_ATOMS = frozenset({int, float, str, bool, bytes, type(None), NotReady, BatchInfo, Episode})
+
+
+class Host:
+    """An actor's object, the functions that flows installed beside it, and outcomes in place of exceptions."""
+
+    def __init__(self, actor: Actor[Any], put: Callable[[Any], Shared[Any]]) -> None:
+        self.name = actor.name
+        self._put = put
+        self._functions: dict[str, Any] = {}
+        self._object = guarded(actor.factory)
+
+    def execute(self, call: Call) -> None:
+        """Run a call and finish it with what it gave or raised; arrays in the reply become read-only."""
+        try:
+            call.finish(self._reply(call), None)
+        except Exception as error:
+            call.finish(None, error)
+
+    def close(self) -> None:
+        """Close the actor's object, if it can be closed."""
+        close = getattr(self._object, "close", None)
+        if close is not None:
+            close()
+
+    def _reply(self, call: Call) -> Any:
+        message = call.message
+        if isinstance(call.method, Control):
+            return self._control(call.method, message)
+        if isinstance(message, Call):
+            if message.error is not None:
+                raise message.error
+            message = message.value
+        if isinstance(message, Shared):
+            message = message.get()
+        method = getattr(self._object, call.method)
+        reply = guarded(method) if message is NOTHING else guarded(method, freeze(message))
+        for name in () if isinstance(reply, NotReady) else call.through:
+            call.failed_in = name
+            reply = guarded(self._functions[name], freeze(reply))
+            call.failed_in = None
+        if isinstance(reply, LearnerReport) and isinstance(reply.weights, Weights):
+            reply = reply.with_weights(self._put(freeze(reply.weights)))
+        return freeze(reply)
+
+    def _control(self, control: Control, message: Any) -> Any:
+        if control is Control.INSTALL:
+            name, function = message
+            self._functions[name] = copy.deepcopy(function)
+            return None
+        if control is Control.FUNCTION_STATE:
+            function = self._functions[message]
+            return function.state_dict() if hasattr(function, "state_dict") else None
+        name, state = message
+        self._functions[name].load_state_dict(state)
+        return None
+
+
+def guarded(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call user code; an exception that Python would read as an end becomes `UserStopIteration`."""
+    try:
+        return function(*arguments)
+    except ENDS as error:
+        raise user_stop_iteration(label_of(function), error) from error
+
+
+def user_stop_iteration(label: str, cause: BaseException) -> UserStopIteration:
+    """Return the error that takes the place of one that would look like an end."""
+    return UserStopIteration(f"{label} raised {type(cause).__name__}, which is not how a stream ends: catch it there.")
+
+
+def freeze(value: Any) -> Any:
+    """Make every array in a tree of dicts, lists, tuples and dataclasses read-only, in place, and return the tree."""
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    if isinstance(value, np.ndarray):
+        value.flags.writeable = False
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            freeze(part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            freeze(part)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for field in fields(value):
+            freeze(getattr(value, field.name))
+    return value

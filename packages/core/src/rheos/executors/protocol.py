@@ -1,0 +1,181 @@
+"""What an executor is: it starts actors, carries messages to them, and announces what has finished."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from rheos.streams.actors import Actor
+
+__all__ = ["NOTHING", "Call", "Completions", "Control", "Executor", "LocalShared", "RunningActor", "Shared"]
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Nothing(Enum):
+    """The type of NOTHING."""
+
+    NOTHING = "nothing"
+
+
+NOTHING = Nothing.NOTHING
+"""The message of a method that takes none."""
+
+
+class Control(Enum):
+    """What a host does itself, where a method's name is passed on to the actor's object."""
+
+    INSTALL = "install"
+    """The message is `(name, function)`: keep a copy, for requests that name it in `through`."""
+    FUNCTION_STATE = "function state"
+    """The message is a name: reply with the `state_dict` of the installed function, or None."""
+    LOAD_FUNCTION_STATE = "load function state"
+    """The message is `(name, state)`."""
+
+
+class Shared(ABC, Generic[T_co]):
+    """A value that was sent once and is read by many."""
+
+    @abstractmethod
+    def get(self) -> T_co:
+        """Return the value; arrays in it are read-only."""
+
+
+@dataclass(frozen=True)
+class LocalShared(Shared[T]):
+    """A shared value within one process."""
+
+    value: T
+
+    def get(self) -> T:
+        """Return the value."""
+        return self.value
+
+
+class Call:
+    """A message on its way to an actor and, once finished, what came back. It may itself be a message."""
+
+    __slots__ = ("actor", "error", "failed_in", "finished", "key", "message", "method", "owner", "through", "value")
+
+    def __init__(self, actor: str, method: str | Control, message: Any, through: tuple[str, ...]) -> None:
+        self.actor = actor
+        self.method = method
+        self.message = message
+        self.through = through
+        self.finished = False
+        self.value: Any = None
+        self.error: Exception | None = None
+        self.failed_in: str | None = None  # the installed function that raised, if one did
+        self.owner: Any = None
+        self.key = 0
+
+    def finish(self, value: Any, error: Exception | None) -> None:
+        """Set what came back; the executor announces the call after this."""
+        self.value, self.error, self.finished = value, error, True
+
+    def __repr__(self) -> str:
+        """Return the actor and the method."""
+        method = self.method if isinstance(self.method, str) else self.method.value
+        return f"{self.actor}.{method}"
+
+
+class Completions:
+    """The one queue on which a run waits: what has finished anywhere, and what is to be run on the driver."""
+
+    def __init__(self) -> None:
+        self._announced: SimpleQueue[Call | None] = SimpleQueue()
+        self._on_driver: deque[tuple[Call, Callable[[Call], None]]] = deque()
+
+    def announce(self, call: Call) -> None:
+        """Tell the run that a call has finished. From any thread."""
+        self._announced.put(call)
+
+    def wake(self) -> None:
+        """Wake the run without news. From any thread, and from a signal handler."""
+        self._announced.put(None)
+
+    def later(self, call: Call, work: Callable[[Call], None]) -> None:
+        """Queue a call that the driver itself runs: `work(call)` finishes it."""
+        self._on_driver.append((call, work))
+
+    @property
+    def has_driver_work(self) -> bool:
+        """Whether the next call on the driver can run: its message is no call that is still outstanding."""
+        if not self._on_driver:
+            return False
+        message = self._on_driver[0][0].message
+        return not isinstance(message, Call) or message.finished
+
+    def run_one_on_driver(self) -> Call | None:
+        """Run the next call that is placed on the driver, if there is one that can run, and return it finished."""
+        if not self.has_driver_work:
+            return None
+        call, work = self._on_driver.popleft()
+        work(call)
+        return call
+
+    def take(self) -> Call | None:
+        """Return an announced call, or None when there is none."""
+        while not self._announced.empty():
+            try:
+                call = self._announced.get_nowait()
+            except Empty:
+                return None
+            if call is not None:
+                return call
+        return None
+
+    def wait(self, timeout_s: float | None) -> Call | None:
+        """Block until something is announced; None after a `wake` or when the time is over."""
+        try:
+            return self._announced.get(timeout=timeout_s)
+        except Empty:
+            return None
+
+
+class RunningActor(Protocol):
+    """An actor that has been started. Messages of one caller arrive in the order in which they were sent."""
+
+    @property
+    def name(self) -> str:
+        """The name of its description."""
+        ...
+
+    def call(self, method: str | Control, message: Any = NOTHING, through: tuple[str, ...] = ()) -> Call:
+        """Send a message and return at once; the call is announced when it has finished.
+
+        Args:
+            method: a method of the actor's object, or a control.
+            message: its argument: a value, a `Shared` or a `Call` (whose value is then the argument).
+            through: names of installed functions that the reply passes through where the actor lives.
+        """
+        ...
+
+    def close(self) -> None:
+        """End the actor: its object's `close()` is called, if it has one. Idempotent."""
+        ...
+
+
+class Executor(Protocol):
+    """Starts actors in one way: in this process, on threads, on a cluster."""
+
+    name: str
+
+    def spawn(self, actor: Actor[Any], completions: Completions) -> RunningActor:
+        """Start an actor whose calls are announced to `completions`; what its factory raises is raised here."""
+        ...
+
+    def put(self, value: T) -> Shared[T]:
+        """Send a value once, to be read by many."""
+        ...
+
+    def close(self) -> None:
+        """Give back what the executor itself holds; its actors are closed before. Idempotent."""
+        ...

@@ -1,0 +1,60 @@
+"""Initial weights, made in NumPy, so that a seed gives the same ones on every backend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from rheos.networks.specs import NetworkSpec, Parameter
+from rheos.networks.weights import weight_shapes
+
+__all__ = ["initial_weights", "orthogonal"]
+
+
+def initial_weights(
+    specs: Mapping[str, NetworkSpec], generator: np.random.Generator
+) -> dict[str, npt.NDArray[np.float32]]:
+    """Draw the weights that networks start from: orthogonal kernels, zero biases, given parameters.
+
+    Args:
+        specs: networks by name; they draw in this order.
+        generator: what the kernels are drawn from.
+
+    Returns:
+        float32 arrays by canonical name, as `weight_shapes` orders them.
+
+    Example:
+        >>> from rheos.networks.specs import MLP
+        >>> weights = initial_weights({"value": MLP(4, 1, hidden=())}, np.random.default_rng(0))
+        >>> {name: array.shape for name, array in weights.items()}
+        {'value/output/kernel': (4, 1), 'value/output/bias': (1,)}
+    """
+    weights: dict[str, npt.NDArray[np.float32]] = {}
+    for network, spec in specs.items():
+        for name, shape in weight_shapes({network: spec}).items():
+            if isinstance(spec, Parameter):
+                weights[name] = np.full(shape, spec.initial, np.float32)
+            elif name.endswith("/bias"):
+                weights[name] = np.zeros(shape, np.float32)
+            else:
+                scale = spec.output_scale if name == f"{network}/output/kernel" else spec.hidden_scale
+                weights[name] = orthogonal(shape, scale, generator)
+    return weights
+
+
+def orthogonal(shape: tuple[int, ...], scale: float, generator: np.random.Generator) -> npt.NDArray[np.float32]:
+    """Draw a matrix uniformly from those with orthonormal rows or columns (whichever are fewer), times `scale`.
+
+    The signs of the QR decomposition are fixed by a positive diagonal of R; without that, the draw would
+    not be uniform and would depend on the LAPACK at hand.
+
+    Source:
+        Saxe et al. 2014, arXiv:1312.6120; for the signs, Mezzadri 2007, arXiv:math-ph/0609050.
+    """
+    rows, columns = shape
+    normal = generator.standard_normal((max(rows, columns), min(rows, columns)))
+    q, r = np.linalg.qr(normal)
+    q *= np.where(np.diagonal(r) < 0.0, -1.0, 1.0)
+    return np.ascontiguousarray((q if rows >= columns else q.T) * scale, dtype=np.float32)

@@ -1,0 +1,32 @@
+"""The plugin of rheos-core: its executors and environments, registered like anyone's."""
+
+from __future__ import annotations
+
+from rheos.plugins.hooks import hookimpl
+from rheos.plugins.specs import EnvironmentSpec, ExecutorSpec
+
+__all__ = ["rheos_environments", "rheos_executors"]
+
+
+@hookimpl
+def rheos_executors() -> list[ExecutorSpec]:
+    """Offer the executor that runs everything in this thread."""
+    return [
+        ExecutorSpec(
+            name="inline",
+            summary="everything in this thread: reproducible bit for bit, and a debugger works",
+            factory="rheos.executors.inline:make_executor",
+        )
+    ]
+
+
+@hookimpl
+def rheos_environments() -> list[EnvironmentSpec]:
+    """Offer the environments that are registered with Gymnasium."""
+    return [
+        EnvironmentSpec(
+            name="gym",
+            summary="any environment that is registered with Gymnasium: env.id=CartPole-v1",
+            factory="rheos.environments.gym:make_environment",
+        )
+    ]

@@ -1,0 +1,60 @@
+"""What actors and flows report: weights, the reply of an update, the delta that a run adds up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from rheos.batches import BatchInfo, Episode
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from rheos.executors.protocol import Shared
+
+__all__ = ["LearnerReport", "Report", "Weights"]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weights by canonical name, and the number of updates that made them."""
+
+    version: int
+    arrays: Mapping[str, npt.NDArray[np.float32]]
+
+
+@dataclass(frozen=True)
+class LearnerReport:
+    """The reply of `Learner.update`.
+
+    `weights` is set when they are due to be published; the actor's host sends them once, so that the
+    driver and everybody else only handles a `Shared`.
+    """
+
+    info: BatchInfo = field(default_factory=BatchInfo)
+    version: int = 0
+    updates: int = 0
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    weights: Weights | Shared[Weights] | None = None
+
+    def with_weights(self, weights: Shared[Weights]) -> LearnerReport:
+        """Return this report with its weights replaced by the reference that is shared."""
+        return replace(self, weights=weights)
+
+
+@dataclass(frozen=True)
+class Report:
+    """A delta of a run: what came to pass since the report before. The run adds them up.
+
+    `metrics` are means over the work reported (losses, entropy, ...); `lag` is how many updates the
+    weights that acted were behind those that learned, min, mean and max, or None where nothing learned.
+    """
+
+    env_steps: int = 0
+    agent_steps: int = 0
+    updates: int = 0
+    episodes: tuple[Episode, ...] = ()
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    lag: tuple[float, float, float] | None = None

@@ -1,0 +1,157 @@
+"""Checkpoints: weights as safetensors and a manifest as JSON, whole or not there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rheos.errors import RheosError, RunFolderError
+from rheos.runs.files import sync_directory, write_synced
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["Checkpoint", "load_checkpoint", "newest_checkpoint", "prune_checkpoints", "save_checkpoint", "sha256_of"]
+
+FORMAT = "rheos-checkpoint"
+KEPT = 3
+"""How many of the newest checkpoints are kept, beside the best one."""
+
+_WEIGHTS = "weights.safetensors"
+_MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a checkpoint holds, and where it lies."""
+
+    path: Path
+    weights: dict[str, npt.NDArray[np.float32]]
+    manifest: Mapping[str, Any]
+
+    @property
+    def env_steps(self) -> int:
+        """The env steps of the run when it was saved."""
+        return int(self.manifest["env_steps"])
+
+
+def sha256_of(weights: Mapping[str, npt.NDArray[np.generic]]) -> str:
+    """Return a checksum of weights over their names, dtypes, shapes and bytes, whatever their order in the mapping.
+
+    Example:
+        >>> a, b = np.zeros(2, np.float32), np.ones(3, np.float32)
+        >>> sha256_of({"a": a, "b": b}) == sha256_of({"b": b, "a": a})
+        True
+    """
+    digest = hashlib.sha256()
+    for name in sorted(weights):
+        array = np.asarray(weights[name])
+        little_endian = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
+        digest.update(f"{name}\0{little_endian.dtype.str}\0{array.shape}\0".encode())
+        digest.update(little_endian.tobytes())
+    return digest.hexdigest()
+
+
+def save_checkpoint(
+    checkpoints: Path, weights: Mapping[str, npt.NDArray[np.float32]], manifest: Mapping[str, Any]
+) -> Checkpoint:
+    """Save weights under `<checkpoints>/<env_steps>/`, so that a crash leaves the checkpoint whole or not there.
+
+    Args:
+        checkpoints: the run's folder of checkpoints; made if it is missing.
+        weights: by canonical name.
+        manifest: what is needed to act again, at least `env_steps`; format and checksum are added here.
+
+    Raises:
+        RheosError: if a weight is not finite: nothing is written, and what was saved before stays the newest.
+    """
+    from safetensors.numpy import save
+
+    _refuse_non_finite(weights, manifest)
+    arrays = {name: np.asarray(array, order="C") for name, array in weights.items()}
+    full_manifest = {"format": FORMAT, **manifest, "weights_sha256": sha256_of(arrays)}
+    final = checkpoints / str(manifest["env_steps"])
+    temporary = checkpoints / f".{final.name}.tmp"
+    if temporary.exists():
+        shutil.rmtree(temporary)  # torn by a crash
+    temporary.mkdir(parents=True)
+    write_synced(temporary / _WEIGHTS, save(arrays))
+    write_synced(temporary / _MANIFEST, json.dumps(full_manifest, indent=2) + "\n")
+    sync_directory(temporary)
+    if final.exists():
+        shutil.rmtree(final)  # of the same env steps, from fewer updates
+    temporary.rename(final)
+    sync_directory(checkpoints)
+    return Checkpoint(final, arrays, full_manifest)
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    """Read a checkpoint and verify it.
+
+    Raises:
+        RunFolderError: if it is no checkpoint, or torn; says what is wrong in one line.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        manifest = json.loads((path / _MANIFEST).read_text())
+        weights = load((path / _WEIGHTS).read_bytes())
+    except FileNotFoundError as error:
+        raise RunFolderError(f"{path} is no checkpoint: it has no {Path(error.filename).name}.") from error
+    except (OSError, ValueError, SafetensorError) as error:
+        raise RunFolderError(f"{path} is a torn checkpoint: {error}.") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise RunFolderError(f"{path} is no checkpoint of Rheos: its manifest.json does not say format {FORMAT!r}.")
+    if sha256_of(weights) != manifest.get("weights_sha256"):
+        raise RunFolderError(f"{path} is a torn checkpoint: its weights do not have the checksum of its manifest.")
+    return Checkpoint(path, weights, manifest)
+
+
+def newest_checkpoint(checkpoints: Path) -> Checkpoint:
+    """Read the newest whole checkpoint of a run; a torn one is passed over with a warning.
+
+    Raises:
+        RunFolderError: if there is none.
+    """
+    for path in reversed(_listed(checkpoints)):
+        try:
+            return load_checkpoint(path)
+        except RunFolderError as error:
+            warnings.warn(f"passed over: {error}", stacklevel=2)
+    raise RunFolderError(
+        f"{checkpoints.parent} has no checkpoint yet: weights are saved every checkpoint.every_steps and at the end."
+    )
+
+
+def prune_checkpoints(checkpoints: Path, best: Path | None) -> None:
+    """Remove all checkpoints but the newest three and the best."""
+    for path in _listed(checkpoints)[:-KEPT]:
+        if path != best:
+            shutil.rmtree(path)
+
+
+def _listed(checkpoints: Path) -> list[Path]:
+    """Return the folders of checkpoints, the oldest first."""
+    if not checkpoints.is_dir():
+        return []
+    return sorted((path for path in checkpoints.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
+
+
+def _refuse_non_finite(weights: Mapping[str, npt.NDArray[np.generic]], manifest: Mapping[str, Any]) -> None:
+    for name, array in weights.items():
+        bad = int(np.size(array) - np.count_nonzero(np.isfinite(array)))
+        if bad:
+            raise RheosError(
+                f"weight {name!r}: {bad} of {np.size(array)} values are not finite at env step "
+                f"{manifest['env_steps']}: not saved. Lower algo.learning_rate, or look for NaN in observations "
+                "and rewards."
+            )

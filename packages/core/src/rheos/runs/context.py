@@ -1,0 +1,29 @@
+"""RunContext: what an algorithm gets in order to describe its actors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from rheos.configuration.run_config import BackendConfig
+    from rheos.environments.environment import Environment
+
+__all__ = ["RunContext"]
+
+C = TypeVar("C")
+
+
+@dataclass(frozen=True)
+class RunContext(Generic[C]):
+    """What an algorithm gets in order to describe its actors; it travels to them, so it holds descriptions only."""
+
+    config: C
+    """The algorithm's settings."""
+    environment: Environment
+    """A description; `spaces()` makes one environment the first time it is asked, and remembers."""
+    backend: BackendConfig
+    """Named, not made: an actor makes its own with `rheos.plugins.make_backend(context.backend, context.device)`."""
+    num_workers: int
+    seed: int
+    device: str = "cpu"

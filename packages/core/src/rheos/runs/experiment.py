@@ -1,0 +1,155 @@
+"""run_experiment: from settings to a finished run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rheos.configuration.settings import to_mapping
+from rheos.errors import FlowTimeout, UsageError
+from rheos.plugins import make_executor, resolve
+from rheos.plugins.specs import CONTRACT_VERSION
+from rheos.runs.folder import RunFolder
+from rheos.runs.interrupts import Interruptions
+from rheos.runs.program import Program, describe
+from rheos.runs.recorder import Recorder
+from rheos.runs.run import LifeCycle, Run
+from rheos.runs.status import RunResult, RunState
+from rheos.runs.stopping import remaining_s, stop_reason
+from rheos.scheduler.flow import Flow, run
+
+if TYPE_CHECKING:
+    from rheos.configuration.run_config import RunConfig
+    from rheos.executors.protocol import Executor
+    from rheos.plugins.registry import Registry
+    from rheos.reports import Report, Weights
+
+__all__ = ["run_experiment"]
+
+
+def run_experiment(config: RunConfig, registry: Registry, observers: Sequence[object] = ()) -> RunResult:
+    """Run an algorithm until it is to stop, and leave a run folder behind.
+
+    Ctrl-C and SIGTERM end it between two items, with its weights saved. What cannot be is refused before anything
+    is left behind. A run that fails says so in status.json, and its error is raised.
+
+    Args:
+        config: the settings; `RunConfig.from_mapping` checks them.
+        registry: where algorithm, environment, executor and loggers are found by name.
+        observers: objects with life-cycle hooks as methods, told of this run after the plugins.
+
+    Returns:
+        How it ended: done or interrupted.
+
+    Raises:
+        UsageError: the settings, the environment and the algorithm do not go together, or `run_dir` is taken.
+        RheosError: the learner's weights are not finite.
+    """
+    program = describe(config, registry)
+    executor = make_executor(config.executor)
+    try:
+        return _Experiment(config, registry, program, observers).run(executor)
+    finally:
+        executor.close()
+
+
+class _Learner(Protocol):
+    """What the learner of every algorithm has."""
+
+    def weights(self) -> Weights: ...
+
+
+def _make_folder(config: RunConfig) -> RunFolder:
+    if config.run_dir is not None:
+        return RunFolder.create(Path(config.run_dir))
+    return RunFolder.create_default(config.algo_name, getattr(config.env, "id", config.env.name), config.seed)
+
+
+def _manifest(config: RunConfig, program: Program) -> dict[str, Any]:
+    """Return what is needed to act with the weights again, so that core never reads YAML."""
+    return {
+        "contract": CONTRACT_VERSION,
+        "algo": {"name": config.algo_name, **to_mapping(config.algo)},
+        "env": to_mapping(config.env),
+        "backend": to_mapping(config.backend),
+        "spaces": program.spaces.to_json(),
+        "seed": config.seed,
+    }
+
+
+class _Experiment:
+    """A run that has its folder: what it records, and how it ends."""
+
+    def __init__(self, config: RunConfig, registry: Registry, program: Program, observers: Sequence[object]) -> None:
+        self._program = program
+        self._folder = _make_folder(config)
+        self._run = Run(config, self._folder)
+        try:
+            self._folder.write_config(config.to_mapping())
+            self._folder.flow_path.write_text(program.stream.to_mermaid())
+            self._life_cycle = LifeCycle(self._run, registry, observers)
+            loggers = [resolve(registry.logger(name).factory)(self._folder.path) for name in config.logger.names]
+            self._recorder = Recorder(self._run, _manifest(config, program), loggers, self._life_cycle)
+        except BaseException:
+            self._folder.discard()
+            raise
+
+    def run(self, executor: Executor) -> RunResult:
+        state, reason = RunState.FAILED, ""
+        has_begun = True
+        try:
+            self._life_cycle.started()
+            state, reason = self._train(executor)
+        except KeyboardInterrupt:
+            state = RunState.INTERRUPTED
+            reason = "interrupted at once: the weights since the last checkpoint are not saved"
+            raise
+        except BaseException as error:
+            reason = _in_one_line(error)
+            has_begun = self._run.totals.has_reports or not isinstance(error, UsageError)
+            raise
+        finally:
+            self._recorder.end(state, reason)
+            if not has_begun:
+                self._folder.discard()
+            self._life_cycle.ended()
+        return RunResult.of(self._run.status, self._folder.path)
+
+    def _train(self, executor: Executor) -> tuple[RunState, str]:
+        with Interruptions() as interruptions, run(self._program.stream, executor) as flow:
+            interruptions.on_request(flow.stop)
+            state, reason = self._follow(flow, interruptions)
+            self._recorder.save(self._weights(flow))
+        return state, reason
+
+    def _follow(self, flow: Flow[Report], interruptions: Interruptions) -> tuple[RunState, str]:
+        """Take in reports until the run is to stop; return how it ended and why."""
+        stop = self._run.config.stop
+        while True:
+            reason = stop_reason(stop, self._run.totals, self._run.wall_s)
+            if reason:
+                return RunState.DONE, reason
+            try:
+                report = flow.next(timeout_s=remaining_s(stop, self._run.wall_s))
+            except FlowTimeout:
+                continue
+            except StopIteration:
+                if interruptions.requested:
+                    return RunState.INTERRUPTED, f"interrupted by {interruptions.requested}"
+                return RunState.DONE, "the flow came to its end"
+            self._recorder.report(report)
+            if self._recorder.is_checkpoint_due:
+                self._recorder.save(self._weights(flow))
+
+    def _weights(self, flow: Flow[Report]) -> Weights:
+        weights: Weights = flow.ask(self._program.roles.learner, _Learner.weights)
+        return weights
+
+
+def _in_one_line(error: BaseException) -> str:
+    """Return type, message and place of an error, as one line."""
+    first = next(iter(str(error).splitlines()), "")
+    notes = [note.splitlines()[0] for note in getattr(error, "__notes__", ()) if note]
+    place = f" ({notes[0]})" if notes else ""
+    return f"{type(error).__name__}: {first}{place}"

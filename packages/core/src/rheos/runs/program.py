@@ -1,0 +1,50 @@
+"""Program: an algorithm joined with an environment and settings, described and checked, and nothing started."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rheos.errors import FlowMistake
+from rheos.plugins import resolve
+
+if TYPE_CHECKING:
+    from rheos.configuration.run_config import RunConfig
+    from rheos.plugins.registry import Registry
+    from rheos.reports import Report
+    from rheos.runs.context import RunContext
+    from rheos.spaces import Spaces
+    from rheos.streams.stream import Stream
+
+__all__ = ["Program", "describe"]
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a run would do: the actors and the flow between them, as values."""
+
+    context: RunContext[Any]
+    spaces: Spaces
+    roles: Any
+    """The algorithm's own roles; `roles.learner` is the actor whose weights are saved."""
+    stream: Stream[Report]
+
+
+def describe(config: RunConfig, registry: Registry) -> Program:
+    """Describe and check what a run would do; the only thing that is made is one environment, for its spaces.
+
+    Raises:
+        UnknownName: if a plugin or the environment is not installed.
+        SpaceError: if the algorithm cannot take the spaces of the environment.
+        FlowMistake: if the text of the flow has a mistake.
+    """
+    algorithm = registry.algorithm(config.algo_name)
+    context = config.context()
+    spaces = context.environment.spaces()
+    resolve(algorithm.policy)(spaces, config.algo)  # refuses spaces that it cannot act in
+    roles = resolve(algorithm.roles)(context)
+    stream: Stream[Report] = resolve(algorithm.flow)(roles, config.algo)
+    found = stream.check()
+    if found:
+        raise FlowMistake("\n".join(str(mistake) for mistake in found))
+    return Program(context, spaces, roles, stream)

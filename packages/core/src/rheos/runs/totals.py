@@ -1,0 +1,171 @@
+"""Totals: the reports of a run, added up."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rheos.batches import Episode
+    from rheos.reports import Report
+
+__all__ = ["EPISODE_WINDOW", "FIRST_COLUMNS", "Totals"]
+
+EPISODE_WINDOW = 100
+"""Over how many of the last episodes means are taken."""
+
+FIRST_COLUMNS = (
+    "env_steps",
+    "wall_s",
+    "episode_return_mean",
+    "episode_length_mean",
+    "env_steps_per_s",
+    "episode_return_recent",
+    "episodes",
+    "updates",
+    "lag_mean",
+    "lag_max",
+)
+"""What every row has; after these come the metrics of the algorithm, by their names."""
+
+
+class Totals:
+    """The reports of a run, added up, and what came since the last row of measurements.
+
+    Example:
+        >>> from rheos.batches import Episode
+        >>> from rheos.reports import Report
+        >>> totals = Totals()
+        >>> totals.add(Report(env_steps=64, updates=1, episodes=(Episode(20.0, 20), Episode(30.0, 30))))
+        >>> totals.env_steps, totals.episode_return_mean
+        (64, 25.0)
+    """
+
+    def __init__(self) -> None:
+        self.env_steps = 0
+        self.agent_steps = 0
+        self.updates = 0
+        self.episodes = 0
+        self.metrics: dict[str, float] = {}
+        """The newest value of each metric that was ever reported."""
+        self._reports = 0
+        self._last_episodes: deque[Episode] = deque(maxlen=EPISODE_WINDOW)
+        self._row = _SinceRow(env_steps=0, wall_s=0.0)
+
+    def add(self, report: Report) -> None:
+        """Take in a report."""
+        self.env_steps += report.env_steps
+        self.agent_steps += report.agent_steps
+        self.updates += report.updates
+        self.episodes += len(report.episodes)
+        self._reports += 1
+        self._last_episodes.extend(report.episodes)
+        self.metrics.update(report.metrics)
+        self._row.add(report)
+
+    @property
+    def episode_return_mean(self) -> float | None:
+        """The mean return of the last episodes, at most 100; None before the first has ended."""
+        return _mean(episode.episode_return for episode in self._last_episodes)
+
+    @property
+    def episode_length_mean(self) -> float | None:
+        """The mean length of the last episodes, at most 100, in env steps; None before the first has ended."""
+        return _mean(float(episode.length) for episode in self._last_episodes)
+
+    @property
+    def has_full_window(self) -> bool:
+        """Whether 100 episodes have ended, so that their mean can be held against `stop.episode_return`."""
+        return len(self._last_episodes) == EPISODE_WINDOW
+
+    @property
+    def env_steps_since_row(self) -> int:
+        """The env steps that came since the last row."""
+        return self.env_steps - self._row.env_steps
+
+    @property
+    def has_reports(self) -> bool:
+        """Whether anything at all was reported."""
+        return self._reports > 0
+
+    @property
+    def has_news(self) -> bool:
+        """Whether anything at all was reported since the last row."""
+        return self._row.reports > 0
+
+    def take_row(self, wall_s: float) -> dict[str, float | None]:
+        """Return a row of measurements, by column, and begin the next one.
+
+        Totals are since the run began, `episode_return_mean` and `episode_length_mean` over the last 100 episodes,
+        everything else since the last row: `episode_return_recent` is the mean return of the episodes that ended
+        since, each metric its mean weighted by updates. None stands where nothing was measured. A metric cannot
+        take the name of one of `FIRST_COLUMNS`: the run's own number stands.
+
+        Args:
+            wall_s: since the run began.
+        """
+        since, self._row = self._row, _SinceRow(self.env_steps, wall_s)
+        elapsed_s = wall_s - since.wall_s
+        first: dict[str, float | None] = {
+            "env_steps": self.env_steps,
+            "wall_s": round(wall_s, 3),
+            "episode_return_mean": self.episode_return_mean,
+            "episode_length_mean": self.episode_length_mean,
+            "env_steps_per_s": round((self.env_steps - since.env_steps) / elapsed_s, 1) if elapsed_s > 0 else None,
+            "episode_return_recent": _mean(since.returns),
+            "episodes": self.episodes,
+            "updates": self.updates,
+            "lag_mean": since.lag_mean,
+            "lag_max": since.lag_max,
+        }
+        return first | {name: mean.value for name, mean in since.metrics.items() if name not in first}
+
+
+class _WeightedMean:
+    """A mean that is taken one value at a time."""
+
+    def __init__(self) -> None:
+        self._total = 0.0
+        self._weight = 0.0
+
+    def add(self, value: float, weight: float) -> None:
+        self._total += value * weight
+        self._weight += weight
+
+    @property
+    def value(self) -> float | None:
+        return self._total / self._weight if self._weight else None
+
+
+class _SinceRow:
+    """What was reported since a row."""
+
+    def __init__(self, env_steps: int, wall_s: float) -> None:
+        self.env_steps = env_steps
+        self.wall_s = wall_s
+        self.reports = 0
+        self.returns: list[float] = []
+        self.metrics: dict[str, _WeightedMean] = {}
+        self.lag_max: float | None = None
+        self._lag = _WeightedMean()
+
+    def add(self, report: Report) -> None:
+        weight = max(report.updates, 1)  # a report without updates may tell something, too
+        self.reports += 1
+        self.returns.extend(episode.episode_return for episode in report.episodes)
+        for name, value in report.metrics.items():
+            self.metrics.setdefault(name, _WeightedMean()).add(value, weight)
+        if report.lag is not None:
+            _, mean, largest = report.lag
+            self._lag.add(mean, weight)
+            self.lag_max = largest if self.lag_max is None else max(self.lag_max, largest)
+
+    @property
+    def lag_mean(self) -> float | None:
+        return self._lag.value
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    taken = list(values)
+    return sum(taken) / len(taken) if taken else None

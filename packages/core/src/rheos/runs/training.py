@@ -1,0 +1,88 @@
+"""train: the Python face of a run, with the keys of the command line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rheos.configuration.run_config import RunConfig
+from rheos.plugins import Kind, Registry, load_registry
+from rheos.runs.experiment import run_experiment
+from rheos.runs.status import RunResult, RunState
+
+__all__ = ["train"]
+
+Part = str | Mapping[str, Any]
+"""A plugin by its name, or its settings with the name as `name`."""
+
+
+def train(
+    algo: Part,
+    *,
+    env: Part,
+    backend: Part = "torch",
+    executor: Part = "inline",
+    stop: Mapping[str, Any] | None = None,
+    checkpoint: Mapping[str, Any] | None = None,
+    logger: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    run_dir: str | os.PathLike[str] | None = None,
+    device: str = "cpu",
+    observers: Sequence[object] = (),
+    registry: Registry | None = None,
+) -> RunResult:
+    """Train an algorithm in an environment, and leave a run folder behind.
+
+    The settings are those of `rheos train`, by the same names, with the same checks.
+
+    Args:
+        algo: `"ppo"`, or with settings `{"name": "ppo", "learning_rate": 1e-3}`.
+        env: the id of a Gymnasium environment, or settings: `{"id": "CartPole-v1", "num_envs": 16}`; another source
+            of environments than Gymnasium by its `name` there.
+        backend: what computes gradients.
+        executor: where the actors run; `{"name": "inline", "workers": 4}` for more of them.
+        stop: `env_steps`, `seconds`, `episode_return`: the run ends at the first that is met.
+        checkpoint: `every_steps`.
+        logger: `names`, by default all installed ones, and `every_steps`.
+        seed: the same seed gives the same run, bit for bit, with the inline executor.
+        run_dir: where the run goes; by default `runs/<algo>-<env>/<time>-seed<seed>`.
+        device: of the learner.
+        observers: objects with life-cycle hooks as methods, such as `@rheos.hookimpl def rheos_report(self, row)`.
+        registry: where names are found; by default all installed plugins.
+
+    Returns:
+        Where the run lies, and how it ended.
+
+    Raises:
+        UsageError: something asked for cannot be; one line says what to do, and nothing is left behind.
+        KeyboardInterrupt: Ctrl-C ended the run; its folder is complete and its weights are saved.
+
+    Example:
+        ```python
+        result = rheos.train("ppo", env="CartPole-v1", seed=1, stop={"env_steps": 100_000})
+        print(result.episode_return_mean, result.run_dir)
+        policy = rheos.load_policy(result.run_dir)
+        ```
+    """
+    registry = registry if registry is not None else load_registry()
+    mapping = {
+        "algo": _part(algo, "name"),
+        "env": _part(env, "id"),
+        "backend": _part(backend, "name"),
+        "executor": _part(executor, "name"),
+        "stop": dict(stop or {}),
+        "checkpoint": dict(checkpoint or {}),
+        "logger": {"names": registry.names(Kind.LOGGER), **(logger or {})},
+        "seed": seed,
+        "run_dir": None if run_dir is None else os.fspath(run_dir),
+        "device": device,
+    }
+    result = run_experiment(RunConfig.from_mapping(mapping, registry), registry, observers)
+    if result.state is RunState.INTERRUPTED:
+        raise KeyboardInterrupt(f"interrupted; the run is complete as far as it went: {result.run_dir}")
+    return result
+
+
+def _part(part: Part, key: str) -> dict[str, Any]:
+    return {key: part} if isinstance(part, str) else dict(part)

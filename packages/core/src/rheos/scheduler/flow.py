@@ -1,0 +1,262 @@
+"""run and Flow: a stream that runs, as an iterator that can be asked, looked at, saved and closed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+from rheos.errors import FlowMistake, FlowStalled, FlowTimeout
+from rheos.executors.inline import InlineExecutor
+from rheos.executors.protocol import NOTHING
+from rheos.scheduler import gathers, merges, messages, values
+from rheos.scheduler.engine import Engine
+from rheos.scheduler.running import Item, RunningNode, Signal, State
+from rheos.streams import drawings, nodes
+from rheos.streams.actors import Actor
+
+if TYPE_CHECKING:
+    from rheos.executors.protocol import Executor
+    from rheos.streams.stream import Stream
+
+__all__ = ["Flow", "run"]
+
+__tracebackhide__ = True
+
+A = TypeVar("A")
+M = TypeVar("M")
+R = TypeVar("R")
+T = TypeVar("T")
+
+_RUNNING: dict[type[nodes.Node], type[RunningNode]] = {
+    nodes.FromItems: values.FromItems,
+    nodes.Map: values.Map,
+    nodes.FlatMap: values.FlatMap,
+    nodes.Filter: values.Filter,
+    nodes.Tap: values.Tap,
+    nodes.Drain: values.Drain,
+    nodes.GatherSync: gathers.GatherSync,
+    nodes.GatherAsync: gathers.GatherAsync,
+    nodes.Ask: messages.Ask,
+    nodes.Tell: messages.Tell,
+    nodes.Tee: merges.Tee,
+    nodes.TeeBranch: merges.TeeBranch,
+    nodes.Concurrently: merges.Concurrently,
+    nodes.RoundRobin: merges.RoundRobin,
+}
+
+
+def run(stream: Stream[T], executor: Executor | None = None) -> Flow[T]:
+    """Start the actors that a stream mentions and return the running flow.
+
+    Args:
+        stream: what to run. It stays a value: it can be run again, also at the same time.
+        executor: where the actors live; inline, in this thread, by default.
+
+    Raises:
+        FlowMistake: if `stream.check()` finds something; nothing has been started then.
+
+    Example:
+        >>> from rheos import from_items, run
+        >>> with run(from_items([1, 2, 3]).map(lambda x: x * x)) as flow:
+        ...     print(list(flow))
+        [1, 4, 9]
+    """
+    mistakes = stream.check()
+    if mistakes:
+        raise FlowMistake("\n".join(map(str, mistakes)))
+    try:
+        return Flow(stream.node, InlineExecutor() if executor is None else executor)
+    except BaseException as error:
+        _hide_our_frames(error)
+        raise
+
+
+class Flow(Generic[T]):
+    """A running flow: an iterator of its items, and a context manager that closes it."""
+
+    def __init__(self, root: nodes.Node, executor: Executor) -> None:
+        order = nodes.stages(root)
+        self._root_node = root
+        self._engine = Engine(order, executor)
+        running: dict[nodes.Node, RunningNode] = {}
+        for number, node in enumerate(order, 1):
+            if not isinstance(node, nodes.FromActors | nodes.ShardMap):
+                inputs = tuple(running[source] for source in node.inputs if source in running)
+                running[node] = _RUNNING[type(node)](node, number, inputs, self._engine)
+        self._stages = tuple(running.values())
+        self._root = running[root]
+        self._started_s = perf_counter()
+        self._failure: tuple[BaseException, TracebackType | None] | None = None
+        self._is_ended = False
+        self._is_closed = False
+
+    # items
+
+    def __iter__(self) -> Self:
+        """Return the flow itself."""
+        return self
+
+    def next(self, timeout_s: float | None = None) -> T:
+        """Return the next item.
+
+        Args:
+            timeout_s: seconds after which to give up; None waits as long as it takes.
+
+        Raises:
+            StopIteration: at the end of the flow, after `stop()` and after `close()`.
+            FlowTimeout: when the time is over; the flow goes on with the next call.
+            FlowStalled: when nothing is outstanding and nothing can move.
+            Exception: what user code raised, with a note that says where; the same one on every later call.
+        """
+        if self._failure is not None:
+            raise self._failure[0].with_traceback(self._failure[1])
+        deadline = None if timeout_s is None else perf_counter() + timeout_s
+        try:
+            item = self._advance(deadline)
+        except FlowTimeout as error:
+            _hide_our_frames(error)
+            raise
+        except BaseException as error:
+            _hide_our_frames(error)
+            self._failure = (error, error.__traceback__)
+            raise
+        if item is None:
+            raise StopIteration
+        value: T = item.value
+        return value
+
+    __next__ = next
+
+    def _advance(self, deadline: float | None) -> Item | None:
+        """Poll the root until it gives an item; None at the end."""
+        engine, root = self._engine, self._root
+        while not self._has_ended():
+            moves = engine.moves
+            engine.take_in()
+            if self._has_ended():  # `stop` came just now, and its token has been taken in
+                break
+            answer = root.poll()
+            if isinstance(answer, Item):
+                return answer
+            if answer is Signal.END:
+                self._is_ended = True
+                break
+            is_quiet = answer is not Signal.DRAINED and engine.moves == moves and not engine.has_news
+            if is_quiet and not engine.outstanding:
+                raise FlowStalled(f"Nothing is outstanding and nothing can move.{self._waiting()}")
+            left_s = None if deadline is None else deadline - perf_counter()
+            if left_s is not None and left_s <= 0:
+                raise FlowTimeout(f"No item in the time given.{self._waiting()}")
+            if is_quiet:
+                engine.wait(left_s)
+        return None
+
+    def _has_ended(self) -> bool:
+        return self._is_ended  # a method: another thread may set it between two looks
+
+    def _waiting(self) -> str:
+        lines = [
+            f"\n  {self._engine.describe(stage.node)}: {stage.waiting()}" for stage in self._stages if stage.waiting()
+        ]
+        return "".join(lines)
+
+    def stop(self) -> None:
+        """End the flow between two items: from any thread, and from a signal handler."""
+        self._is_ended = True
+        self._engine.completions.wake()
+
+    def ask(self, actor: Actor[A], method: Callable[..., R], message: Any = NOTHING) -> R:
+        """Send one message beside the flow and wait for the reply; the flow's own order is not disturbed."""
+        try:
+            reply: R = self._engine.ask(actor.name, method.__name__, message)
+        except BaseException as error:
+            _hide_our_frames(error)
+            raise
+        return reply
+
+    # state
+
+    def state_dict(self) -> State:
+        """Return what the flow remembers, between two items; the flow goes on as if nothing had been.
+
+        What is in flight finishes first, without being announced; the announcements are part of the state,
+        so a restored flow takes them in one by one, as this one does. The state of the actors is theirs: `ask`
+        them for it.
+        """
+        self._engine.settle()
+        stages = {str(stage.number): stage.state_dict() for stage in self._stages}
+        return {"engine": self._engine.state_dict(), "stages": stages}
+
+    def load_state_dict(self, state: State) -> None:
+        """Take what `state_dict` gave, before the first item is asked for."""
+        self._engine.load_state_dict(state["engine"])
+        for stage in self._stages:
+            stage.load_state_dict(state["stages"][str(stage.number)])
+
+    # looking at it
+
+    def explain(self, stats: bool = False) -> str:
+        """Return the flow as text, a line a stage; with `stats`, what passed through each and where time goes."""
+        if not stats:
+            return drawings.explain(self._root_node)
+        wall_s = max(perf_counter() - self._started_s, 1e-9)
+        remarks = {
+            stage.node: f"{stage.items:,} items, busy {stage.busy_s:.2f} s ({stage.busy_s / wall_s:.0%})"
+            + (f", {stage.outstanding} outstanding" if stage.outstanding else "")
+            for stage in self._stages
+        }
+        busiest = max(self._stages, key=lambda stage: stage.busy_s)
+        return (
+            f"{drawings.explain(self._root_node, remarks)}\n"
+            f"{wall_s:.2f} s, most of it in {self._engine.describe(busiest.node)}"
+        )
+
+    def to_mermaid(self) -> str:
+        """Return the flow as a Mermaid flowchart."""
+        return drawings.to_mermaid(self._root_node)
+
+    # the end
+
+    def close(self) -> None:
+        """Issue nothing more and close the actors, the last one first. Idempotent."""
+        self._is_ended = True
+        if not self._is_closed:
+            self._is_closed = True
+            self._engine.close()
+
+    def __enter__(self) -> Self:
+        """Return the flow itself."""
+        return self
+
+    def __exit__(self, kind: object, error: object, where: object) -> None:
+        """Close the flow."""
+        self.close()
+
+    def __del__(self) -> None:
+        """Close a flow that was forgotten."""
+        if not getattr(self, "_is_closed", True):
+            self.close()
+
+
+def _hide_our_frames(error: BaseException) -> None:
+    """Take the frames of modules that hide theirs out of the tracebacks of an error and its causes."""
+    seen: set[int] = set()
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        link.__traceback__ = _visible(link.__traceback__)
+        link = link.__cause__ or link.__context__
+
+
+def _visible(trace: TracebackType | None) -> TracebackType | None:
+    frames = []
+    while trace is not None:
+        if not trace.tb_frame.f_globals.get("__tracebackhide__"):
+            frames.append(trace)
+        trace = trace.tb_next
+    visible: TracebackType | None = None
+    for frame in reversed(frames):
+        visible = TracebackType(visible, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return visible

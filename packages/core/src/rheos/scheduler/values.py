@@ -1,0 +1,179 @@
+"""Running stages that work on values, on the driver."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from time import perf_counter
+from typing import Any
+
+from rheos.scheduler.running import Answer, FunctionNode, Item, RunningNode, Signal, State
+
+__all__ = ["Drain", "Filter", "FlatMap", "FromItems", "Map", "Tap"]
+
+__tracebackhide__ = True
+
+
+class FromItems(RunningNode):
+    """Gives the items of an iterable; remembers how many it gave."""
+
+    _iterator: Iterator[Any] | None = None
+
+    def poll(self) -> Answer:
+        """Give the next item."""
+        node: Any = self.node
+        try:
+            if self._iterator is None:
+                self._iterator = iter(node.items)
+                for _ in range(self.items):
+                    next(self._iterator)
+            value = next(self._iterator)
+        except StopIteration:
+            return Signal.END
+        except Exception as error:
+            self.fail(error, self.items + 1, ())
+        self.items += 1
+        self.engine.moves += 1
+        return Item(value, ())
+
+
+class Map(FunctionNode):
+    """One item to one item."""
+
+    def poll(self) -> Answer:
+        """Give the function of the next item."""
+        item = self.source.poll()
+        if not isinstance(item, Item):
+            return item
+        self.items += 1
+        started = perf_counter()
+        try:
+            item.value = self.function(item.value)
+        except (Exception, GeneratorExit) as error:
+            self.fail(error, self.items, item.sources)
+        self.busy_s += perf_counter() - started
+        return item
+
+
+class Tap(FunctionNode):
+    """An effect for each item."""
+
+    def poll(self) -> Answer:
+        """Give the next item after the effect."""
+        item = self.source.poll()
+        if not isinstance(item, Item):
+            return item
+        self.items += 1
+        started = perf_counter()
+        try:
+            self.function(item.value)
+        except (Exception, GeneratorExit) as error:
+            self.fail(error, self.items, item.sources)
+        self.busy_s += perf_counter() - started
+        return item
+
+
+class Filter(FunctionNode):
+    """Those items for which the predicate is true; `taken` counts the others, too."""
+
+    taken = 0
+
+    def poll(self) -> Answer:
+        """Give the next item if it passes; else it was used up."""
+        item = self.source.poll()
+        if not isinstance(item, Item):
+            return item
+        self.taken += 1
+        started = perf_counter()
+        try:
+            passes = self.function(item.value)
+        except (Exception, GeneratorExit) as error:
+            self.fail(error, self.taken, item.sources)
+        self.busy_s += perf_counter() - started
+        if not passes:
+            return Signal.DRAINED
+        self.items += 1
+        return item
+
+    def state_dict(self) -> State:
+        """Add how many items were taken."""
+        return super().state_dict() | {"taken": self.taken}
+
+    def load_state_dict(self, state: State) -> None:
+        """Take how many items were taken, too."""
+        super().load_state_dict(state)
+        self.taken = state["taken"]
+
+
+class FlatMap(FunctionNode):
+    """One item to any number; what it gives comes from everything taken since it gave something before."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.taken = 0
+        self._sources: dict[str, None] = {}
+        self._ready: deque[Item] = deque()
+        self._is_finished = False
+
+    def poll(self) -> Answer:
+        """Give what is ready; else take one item, which may make some ready or be used up."""
+        if not self._ready:
+            item = Signal.END if self._is_finished else self.source.poll()
+            if isinstance(item, Item):
+                self.taken += 1
+                self._sources.update(dict.fromkeys(item.sources))
+                self._run(self.function, item.value)
+                if not self._ready:
+                    return Signal.DRAINED
+            elif item is Signal.END and not self._is_finished:
+                self._is_finished = True
+                finish = getattr(self.function, "finish", None)
+                if finish is not None:
+                    self._run(finish)
+                if not self._ready:
+                    return Signal.END
+            else:
+                return item
+        self.items += 1
+        self.engine.moves += 1
+        return self._ready.popleft()
+
+    def _run(self, function: Any, *arguments: Any) -> None:
+        sources = tuple(self._sources)
+        started = perf_counter()
+        try:
+            self._ready.extend(Item(value, sources) for value in function(*arguments))
+        except (Exception, GeneratorExit) as error:
+            self.fail(error, self.taken, sources)
+        self.busy_s += perf_counter() - started
+        if self._ready:
+            self._sources.clear()
+
+    def state_dict(self) -> State:
+        """Add what is ready, and where what was taken since came from."""
+        return super().state_dict() | {
+            "taken": self.taken,
+            "sources": list(self._sources),
+            "ready": [(item.value, item.sources) for item in self._ready],
+            "is_finished": self._is_finished,
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        """Take what is ready, too."""
+        super().load_state_dict(state)
+        self.taken = state["taken"]
+        self._sources = dict.fromkeys(state["sources"])
+        self._ready = deque(Item(value, tuple(sources)) for value, sources in state["ready"])
+        self._is_finished = state["is_finished"]
+
+
+class Drain(RunningNode):
+    """Uses every item up."""
+
+    def poll(self) -> Answer:
+        """Take an item and say so."""
+        item = self.inputs[0].poll()
+        if not isinstance(item, Item):
+            return item
+        self.items += 1
+        return Signal.DRAINED

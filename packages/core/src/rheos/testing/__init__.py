@@ -1,0 +1,1 @@
+"""Fakes and contract suites for those who write algorithms and plugins."""

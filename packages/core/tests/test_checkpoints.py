@@ -1,0 +1,165 @@
+"""A checkpoint is whole or not there, is what was saved, and never holds what is not finite."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+from rheos.errors import RheosError, RunFolderError
+from rheos.runs.checkpoints import (
+    load_checkpoint,
+    newest_checkpoint,
+    prune_checkpoints,
+    save_checkpoint,
+    sha256_of,
+)
+
+
+def weights(value: float = 1.0) -> dict[str, np.ndarray]:
+    return {
+        "policy/kernel": np.full((4, 2), value, np.float32),
+        "policy/bias": np.arange(2, dtype=np.float32),
+        "log_std/value": np.float32(0.5).reshape(()),
+    }
+
+
+def test_weights_and_manifest_come_back_as_they_were_saved(tmp_path):
+    saved = save_checkpoint(tmp_path, weights(), {"env_steps": 1024, "algo": {"name": "ppo"}})
+
+    loaded = load_checkpoint(tmp_path / "1024")
+
+    assert saved.manifest == loaded.manifest
+    assert {"ppo"} == {loaded.manifest["algo"]["name"]}
+    assert weights().keys() == loaded.weights.keys()
+    for name, array in weights().items():
+        np.testing.assert_array_equal(array, loaded.weights[name])
+        assert (array.dtype, array.shape) == (loaded.weights[name].dtype, loaded.weights[name].shape)
+
+
+def test_weights_that_are_no_plain_row_of_memory_come_back_right(tmp_path):
+    transposed = np.arange(6, dtype=np.float32).reshape(2, 3).T
+
+    save_checkpoint(tmp_path, {"kernel": transposed}, {"env_steps": 1})
+
+    np.testing.assert_array_equal(transposed, load_checkpoint(tmp_path / "1").weights["kernel"])
+
+
+def test_the_checksum_does_not_depend_on_order_or_memory_layout():
+    reordered = {name: np.asarray(array, order="F") for name, array in reversed(weights().items())}
+
+    assert sha256_of(weights()) == sha256_of(reordered)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"b": np.zeros(4, np.float32)},
+        {"a": np.zeros((2, 2), np.float32)},
+        {"a": np.zeros(4, np.int32)},
+        {"a": np.array([0, 0, 0, 1], np.float32)},
+        {"a": np.zeros(4, np.float32), "b": np.zeros(0, np.float32)},
+    ],
+    ids=["name", "shape", "dtype", "value", "one more"],
+)
+def test_the_checksum_sees_every_difference(other):
+    assert sha256_of({"a": np.zeros(4, np.float32)}) != sha256_of(other)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_weights_that_are_not_finite_are_refused_by_name_and_the_older_ones_stay(tmp_path, bad):
+    save_checkpoint(tmp_path, weights(), {"env_steps": 100})
+    spoilt = weights()
+    spoilt["policy/bias"] = np.array([bad, 0.0], np.float32)
+
+    with pytest.raises(RheosError, match=r"weight 'policy/bias': 1 of 2 values are not finite at env step 200"):
+        save_checkpoint(tmp_path, spoilt, {"env_steps": 200})
+
+    assert ["100"] == [path.name for path in tmp_path.iterdir()]
+
+
+def test_a_crash_before_the_last_step_leaves_no_checkpoint(tmp_path, monkeypatch):
+    save_checkpoint(tmp_path, weights(1.0), {"env_steps": 100})
+
+    def crash(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(os, "fsync", crash)
+        save_checkpoint(tmp_path, weights(2.0), {"env_steps": 200})
+
+    assert 100 == newest_checkpoint(tmp_path).env_steps
+    save_checkpoint(tmp_path, weights(3.0), {"env_steps": 200})  # what the crash left is not in the way
+    assert 3.0 == newest_checkpoint(tmp_path).weights["policy/kernel"][0, 0]
+
+
+def test_a_second_checkpoint_of_the_same_env_steps_replaces_the_first(tmp_path):
+    save_checkpoint(tmp_path, weights(1.0), {"env_steps": 100, "updates": 1})
+
+    save_checkpoint(tmp_path, weights(2.0), {"env_steps": 100, "updates": 2})
+
+    assert 2 == newest_checkpoint(tmp_path).manifest["updates"]
+    assert ["100"] == [path.name for path in tmp_path.iterdir()]
+
+
+def torn_weights(path):
+    data = (path / "weights.safetensors").read_bytes()
+    (path / "weights.safetensors").write_bytes(data[:-3])
+
+
+def changed_weights(path):
+    data = bytearray((path / "weights.safetensors").read_bytes())
+    data[-1] ^= 1
+    (path / "weights.safetensors").write_bytes(bytes(data))
+
+
+def torn_manifest(path):
+    text = (path / "manifest.json").read_text()
+    (path / "manifest.json").write_text(text[: len(text) // 2])
+
+
+def no_weights(path):
+    (path / "weights.safetensors").unlink()
+
+
+@pytest.mark.parametrize("spoil", [torn_weights, changed_weights, torn_manifest, no_weights])
+def test_a_torn_checkpoint_is_passed_over_with_a_warning(tmp_path, spoil):
+    save_checkpoint(tmp_path, weights(1.0), {"env_steps": 900})
+    save_checkpoint(tmp_path, weights(2.0), {"env_steps": 1000})
+    spoil(tmp_path / "1000")
+
+    with pytest.warns(UserWarning, match=r"passed over: .*1000 is"):
+        newest = newest_checkpoint(tmp_path)
+
+    assert 900 == newest.env_steps
+
+
+def test_the_newest_is_the_one_of_most_env_steps_not_of_the_last_name(tmp_path):
+    for env_steps in (9, 100, 20):
+        save_checkpoint(tmp_path, weights(), {"env_steps": env_steps})
+
+    assert 100 == newest_checkpoint(tmp_path).env_steps
+
+
+def test_a_run_without_checkpoints_says_when_they_are_saved(tmp_path):
+    with pytest.raises(RunFolderError, match=r"no checkpoint yet: weights are saved every checkpoint.every_steps"):
+        newest_checkpoint(tmp_path / "checkpoints")
+
+
+def test_a_manifest_of_something_else_is_refused(tmp_path):
+    save_checkpoint(tmp_path, weights(), {"env_steps": 1})
+    (tmp_path / "1" / "manifest.json").write_text(json.dumps({"name": "left-pad"}))
+
+    with pytest.raises(RunFolderError, match=r"no checkpoint of Rheos"):
+        load_checkpoint(tmp_path / "1")
+
+
+def test_the_newest_three_and_the_best_are_kept(tmp_path):
+    for env_steps in (100, 200, 300, 400, 500, 600):
+        save_checkpoint(tmp_path, weights(), {"env_steps": env_steps})
+
+    prune_checkpoints(tmp_path, best=tmp_path / "200")
+
+    assert {"200", "400", "500", "600"} == {path.name for path in tmp_path.iterdir()}

@@ -1,0 +1,1 @@
+"""What the algorithms of Rheos share: workers, learners, sources, stages, distributions, advantages."""

@@ -1,0 +1,199 @@
+"""Stages: what flows do with batches and reports, as plain functions and small classes with a memory of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from rheos import Batch, BatchInfo, LearnerReport, Report
+from rheos.arrays.numpy_namespace import numpy_xp
+from rheos.errors import ShapeError
+from rheos_ops.advantages import generalized_advantages
+
+__all__ = [
+    "EstimateAdvantages",
+    "EverySteps",
+    "Rebatch",
+    "concat",
+    "estimate_advantages",
+    "every_steps",
+    "rebatch",
+    "report",
+    "report_rollout",
+]
+
+M = TypeVar("M")
+
+
+def concat(batches: Sequence[Batch]) -> Batch:
+    """Join batches of one kind along their axis: fragments side by side, transitions one behind the other.
+
+    Args:
+        batches: at least one; all with the same columns and the same axis.
+
+    Raises:
+        ShapeError: if there is none, or if they differ in columns or axis.
+
+    Example:
+        >>> halves = [Batch({"rewards": np.ones((4, 1))}, BatchInfo(env_steps=4), axis=1)] * 2
+        >>> concat(halves)["rewards"].shape, concat(halves).info.env_steps
+        ((4, 2), 8)
+    """
+    if not batches:
+        raise ShapeError("concat got no batches: give it at least one.")
+    first = batches[0]
+    for batch in batches[1:]:
+        if batch.columns.keys() != first.columns.keys() or batch.axis != first.axis:
+            raise ShapeError(
+                f"concat got batches of two kinds: {sorted(first.columns)} along axis {first.axis},"
+                f" and {sorted(batch.columns)} along axis {batch.axis}: join batches of one source."
+            )
+    info = BatchInfo.union(batch.info for batch in batches)
+    if len(batches) == 1:
+        return Batch(first.columns, info, first.axis)
+    columns = {name: np.concatenate([batch[name] for batch in batches], axis=first.axis) for name in first.columns}
+    return Batch(columns, info, first.axis)
+
+
+def rebatch(*, min_steps: int) -> Rebatch:
+    """Collect batches until they hold at least `min_steps` env steps, then give them as one: for `flat_map`.
+
+    What is left at the end of the stream is given as it is.
+
+    Raises:
+        ValueError: if `min_steps` is less than 1.
+    """
+    if min_steps < 1:
+        raise ValueError(f"rebatch(min_steps={min_steps}): expected at least 1.")
+    return Rebatch(min_steps)
+
+
+class Rebatch:
+    """The stage that `rebatch` makes; it remembers the batches that wait."""
+
+    def __init__(self, min_steps: int) -> None:
+        self._min_steps = min_steps
+        self._parts: list[Batch] = []
+
+    def __call__(self, batch: Batch) -> list[Batch]:
+        """Take a batch; give the whole once it is large enough."""
+        self._parts.append(batch)
+        return self.finish() if sum(part.info.env_steps for part in self._parts) >= self._min_steps else []
+
+    def finish(self) -> list[Batch]:
+        """Give what there is."""
+        parts, self._parts = self._parts, []
+        return [concat(parts)] if parts else []
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the batches that wait."""
+        return {"parts": list(self._parts)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take the batches that waited."""
+        self._parts = list(state["parts"])
+
+
+class _WithInfo(Protocol):
+    @property
+    def info(self) -> BatchInfo: ...
+
+
+def every_steps(steps: int, message: Callable[[Any], M]) -> EverySteps[M]:
+    """Send a message only each time that so many env steps came from the sources of an item: for `tell`.
+
+    Steps are counted for each source apart, so every worker gets its weights as often as its own steps say.
+
+    Args:
+        steps: env steps between two messages, at least 1.
+        message: the message function to ask when one is due.
+
+    Raises:
+        ValueError: if `steps` is less than 1.
+    """
+    if steps < 1:
+        raise ValueError(f"every_steps({steps}): expected at least 1.")
+    return EverySteps(steps, message)
+
+
+class EverySteps(Generic[M]):
+    """The message function that `every_steps` makes; it remembers the steps of each source."""
+
+    def __init__(self, steps: int, message: Callable[[Any], M]) -> None:
+        self._steps = steps
+        self._message = message
+        self._since: dict[tuple[str, ...], int] = {}
+
+    def __call__(self, item: _WithInfo) -> M | None:
+        """Count the item; give its message, or None while none is due."""
+        sources = item.info.sources
+        since = self._since.get(sources, 0) + item.info.env_steps
+        self._since[sources] = since % self._steps
+        return self._message(item) if since >= self._steps else None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the counts."""
+        return {"since": list(self._since.items())}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take the counts."""
+        self._since = {tuple(sources): count for sources, count in state["since"]}
+
+
+def report(learned: LearnerReport) -> Report:
+    """Return what an update means for the run: its steps and episodes, its metrics, and the lag of its batch."""
+    info, before = learned.info, learned.version - learned.updates
+    return Report(
+        env_steps=info.env_steps,
+        agent_steps=info.agent_steps,
+        updates=learned.updates,
+        episodes=info.episodes,
+        metrics=learned.metrics,
+        lag=(before - info.version_max, before - info.version_mean, before - info.version_min),
+    )
+
+
+def report_rollout(batch: Batch) -> Report:
+    """Return what a rollout means for the run, in a branch that does not learn."""
+    return Report(env_steps=batch.info.env_steps, agent_steps=batch.info.agent_steps, episodes=batch.info.episodes)
+
+
+@dataclass(frozen=True)
+class EstimateAdvantages:
+    """The stage that `estimate_advantages` makes."""
+
+    discount: float
+    lambda_: float
+
+    def __call__(self, batch: Batch) -> Batch:
+        """Add the columns `advantages` and `returns` (advantages plus values), `[T, B]` float32."""
+        advantages = generalized_advantages(
+            numpy_xp,
+            batch["rewards"],
+            batch["values"],
+            batch["next_values"],
+            batch["terminated"],
+            batch["truncated"],
+            discount=self.discount,
+            lambda_=self.lambda_,
+        )
+        return batch.with_columns(advantages=advantages, returns=advantages + batch["values"])
+
+
+def estimate_advantages(*, discount: float, lambda_: float) -> EstimateAdvantages:
+    """Estimate the advantages of a fragment by GAE; for `map` at the workers, whose values they need.
+
+    Args:
+        discount: γ per environment step, in [0, 1].
+        lambda_: λ, in [0, 1].
+
+    Raises:
+        ValueError: if one lies outside [0, 1].
+    """
+    for name, value in (("discount", discount), ("lambda_", lambda_)):
+        if not 0.0 <= value <= 1.0:
+            raise ValueError(f"estimate_advantages({name}={value}): expected a number in [0, 1].")
+    return EstimateAdvantages(discount, lambda_)

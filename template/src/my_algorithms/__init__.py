@@ -1,0 +1,1 @@
+"""An algorithm of my own for Rheos: REINFORCE."""

@@ -1,0 +1,1 @@
+"""The configuration files, found by the command line and never imported."""
