@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -50,9 +51,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     site.mkdir()
     monkeypatch.syspath_prepend(str(site))
 
-    def install(
-        name: str, *, version: str = "1.2", files: Mapping[str, str] | None = None, group: str = "algo"
-    ) -> None:
+    def install(name: str, *, files: Mapping[str, str] | None = None, group: str = "algo") -> None:
         contents = {
             "__init__.py": "",
             "plugin.py": PLUGIN.format(name=name),
@@ -64,15 +63,17 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
             file = site / f"{name}_package" / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
-        metadata = site / f"{name}_package-{version}.dist-info"
+        metadata = site / f"{name}_package-1.2.dist-info"
         metadata.mkdir()
-        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-package\nVersion: {version}\n")
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-package\nVersion: 1.2\n")
         (metadata / "entry_points.txt").write_text(
             f"[rheos]\n{name} = {name}_package.plugin\n\n[rheos.configs]\n{name} = {name}_package.conf\n"
         )
         forget_installed()
 
     yield install
+    for module in [name for name in sys.modules if name.split(".")[0].endswith("_package")]:
+        del sys.modules[module]
     monkeypatch.undo()
     forget_installed()
 

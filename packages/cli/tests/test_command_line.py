@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from rheos.plugins.loading import forget_installed
 from rheos_cli.main import COMMANDS, main
 
 
@@ -16,9 +17,8 @@ def test_help_shows_every_command(capsys):
 
     out = capsys.readouterr().out
     assert 0 == code
-    assert list(COMMANDS) == [
-        line.split()[0] for line in out.splitlines() if line.startswith("  ") and "-" not in line[:4]
-    ]
+    listed = [line.split()[0] for line in out.splitlines() if line.startswith("  ")]
+    assert [*COMMANDS, "-h,", "-V,"] == listed
 
 
 def test_no_words_at_all_show_the_help(capsys):
@@ -108,6 +108,19 @@ def test_list_warns_of_what_cannot_be_used_and_goes_on(install, capsys):
     )
 
 
+def test_disabled_plugins_are_not_listed(install, monkeypatch, capsys):
+    install("walk")
+    monkeypatch.setenv("RHEOS_DISABLED_PLUGINS", "walk, torch")
+    forget_installed()
+
+    main(["list"])
+
+    out, err = capsys.readouterr()
+    assert "walk" not in out
+    assert "inline" in out
+    assert "" == err
+
+
 def test_info_shows_the_package_and_every_setting_with_default_range_unit_and_help(install, capsys):
     install("walk")
 
@@ -154,13 +167,11 @@ def test_info_of_a_name_that_cannot_be_used_says_why(name, message, install, cap
     assert capsys.readouterr().err.startswith(f"rheos: {message}")
 
 
-@pytest.mark.parametrize(
-    "words", [["--help"], ["--version"], ["list"], ["info", "gym"], ["train", "--help"]], ids=" ".join
-)
+@pytest.mark.parametrize("words", ["--help", "--version", "list", "list --json", "info gym", "train --help"])
 def test_what_is_quick_imports_nothing_heavy(words):
     program = (
         "import sys; from rheos_cli.main import main\n"
-        f"code = main({words})\n"
+        f"code = main({words.split()})\n"
         "heavy = {'numpy', 'gymnasium', 'torch', 'hydra', 'omegaconf', 'yaml', 'rich', 'matplotlib'}\n"
         "print(code, *sorted(heavy & set(sys.modules)), file=sys.stderr)"
     )

@@ -54,7 +54,7 @@ def test_one_run_is_drawn_with_its_mean_its_spread_and_its_goal(make_run, drawn,
 
     lines = lines_of(drawn[0])
     assert [(100.0, 1.0), (200.0, 2.0)] == lines["mean of the last 100 episodes"]
-    assert [(100.0, 1.5), (200.0, 3.0)] == lines["episodes since the row before"]
+    assert [(100.0, 1.5), (200.0, 3.0)] == lines["newest episodes"]
     assert [475.0, 475.0] == [y for _, y in lines["goal 475"]]
     axes = drawn[0].axes[0]
     assert "ppo on CartPole-v1, seed 3" == axes.get_title(loc="left")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -30,8 +31,8 @@ def test_eval_prints_what_a_person_wants_to_know(run_dir, capsys):
 
     first, returns, lengths = capsys.readouterr().out.splitlines()
     assert "run, weights at 2,000 env steps, 3 episodes, seed 0" == first
-    assert returns.startswith("return  ") and "±" in returns
-    assert lengths.startswith("length  ") and lengths.endswith(" env steps")
+    assert re.fullmatch(r"return  \d+\.\d ± \d+\.\d  \(from \d+\.0 to \d+\.0\)", returns)
+    assert re.fullmatch(r"length  \d+\.\d env steps", lengths)
 
 
 def test_eval_prints_json(run_dir, capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from rheos.configuration.run_config import RunConfig
 from rheos.errors import EnvironmentFailed, UnknownName
+from rheos.plugins.loading import forget_installed
 from rheos.runs.status import RunResult, RunState
 from rheos_cli.main import main
 
@@ -98,7 +100,6 @@ def test_an_experiment_is_a_file_that_sets_anything(runs, install):
         (["+algo.lr=1"], "algo.lr: no such setting. Did you mean 'algo.learning_rate'? Settings: "),
         (["stop.env_step=5"], "stop.env_step: no such setting. Did you mean 'stop.env_steps'? Settings: "),
         (["seed=abc"], "seed: got 'abc' (str), expected an integer >= 0"),
-        (["seed=0,1"], "seed=0,1: several values. Add -m for one job each, or write seed=[0,1] for a list."),
         (["sed=1"], "sed: no such setting. Did you mean 'seed'? Settings: algo, env, "),
         (["algos=walk"], "algos: no such setting. Did you mean 'algo'? Settings: algo, env, "),
         (["colour/shade=red"], "colour/shade: no such setting or group. Groups: algo, env, "),
@@ -113,16 +114,22 @@ def test_an_experiment_is_a_file_that_sets_anything(runs, install):
 )
 @pytest.mark.parametrize("flags", [[], ["-m"]], ids=["one", "multirun"])
 def test_a_mistake_is_one_line_exit_code_2_and_nothing_left(words, message, flags, runs, empty_folder, capsys):
-    if flags and words == ["seed=0,1"]:
-        pytest.skip("several values are what a multirun is for")
-
     code = main(["train", *flags, *BASE, *words])
 
     out, err = capsys.readouterr()
     assert (2, "", 1) == (code, out, err.count("\n"))
-    assert err.startswith(("rheos: " + message, "rheos: job 0 (")) and message in err
+    assert re.match(rf"rheos: (job 0 \(.*\): )?{re.escape(message)}", err)
     assert [] == runs.configs
     assert [] == list(empty_folder.iterdir())
+
+
+def test_several_values_are_what_a_multirun_is_for(runs, capsys):
+    code = main(["train", *BASE, "seed=0,1"])
+
+    assert (2, []) == (code, runs.configs)
+    assert capsys.readouterr().err == (
+        "rheos: seed=0,1: several values. Add -m for one job each, or write seed=[0,1] for a list.\n"
+    )
 
 
 def test_an_algorithm_must_be_chosen(runs, capsys):
@@ -137,11 +144,9 @@ def test_an_algorithm_whose_package_has_no_file_for_it_says_so(runs, install, ca
 
     code = main(["train", "algo=bare"])
 
+    message = "rheos: The algorithm 'bare' of package bare-package 1.2 comes without a file algo/bare.yaml"
     assert 2 == code
-    assert (
-        "The algorithm 'bare' of package bare-package 1.2 comes without a file algo/bare.yaml"
-        in capsys.readouterr().err
-    )
+    assert capsys.readouterr().err.startswith(message)
 
 
 def test_the_configuration_can_be_shown_instead_of_run(runs, capsys):
@@ -266,19 +271,35 @@ def test_what_a_broken_plugin_would_have_offered_is_an_error_with_its_cause(runs
     )
 
 
-def test_files_are_found_without_importing_the_modules_of_their_package(runs, install, monkeypatch):
-    monkeypatch.setattr("rheos.plugins.sources.PROJECT", "rheos")
-    install(
-        "quiet",
-        files={
-            "plugin.py": "",
-            "settings.py": "raise RuntimeError",
-            "conf/exp/quiet.yaml": "# @package _global_\nseed: 9\n",
-        },
-    )
+def test_files_are_found_without_importing_the_modules_beside_them(runs, install):
+    """Only the packages around the files are imported: `importlib.resources` cannot do without."""
+    exp = "# @package _global_\nseed: 9\n"
+    install("quiet", files={"plugin.py": "", "settings.py": "raise RuntimeError", "conf/exp/quiet.yaml": exp})
 
     code = main(["train", *BASE, "exp=quiet"])
 
     assert (0, 9) == (code, runs.configs[0].seed)
-    assert "quiet_package.settings" not in sys.modules
-    assert [] == [name for name in sys.modules if name.startswith("quiet_package.conf.")]
+    assert {"quiet_package", "quiet_package.plugin", "quiet_package.conf"} >= {
+        name for name in sys.modules if name.startswith("quiet_package")
+    }
+
+
+def test_a_package_of_files_that_cannot_be_imported_is_left_out(runs, install, tmp_path):
+    """Hydra would end on it; it has no plugin whose failure would have told before."""
+    install("crash", files={"__init__.py": "raise RuntimeError('crash')", "conf/exp/crash.yaml": "seed: 9\n"})
+    entry_points = next(tmp_path.glob("site-packages/crash_package-*.dist-info/entry_points.txt"))
+    entry_points.write_text("[rheos.configs]\ncrash = crash_package.conf\n")
+    forget_installed()
+
+    code = main(["train", *BASE])
+
+    assert (0, 1) == (code, len(runs.configs))
+
+
+def test_the_search_path_has_the_packages_by_name(runs, monkeypatch, capsys):
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # Hydra adds one, for good
+    monkeypatch.setattr(logging.getLogger(), "level", logging.WARNING)
+
+    main(["train", "--info", "searchpath", *BASE])
+
+    assert "pkg://walk_package.conf" in capsys.readouterr().out

@@ -86,9 +86,10 @@ def test_a_crash_before_the_last_step_leaves_no_checkpoint(tmp_path, monkeypatch
     def crash(*arguments):
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", crash)
-        save_checkpoint(tmp_path, weights(2.0), {"env_steps": 200})
+        with pytest.raises(KeyboardInterrupt):
+            save_checkpoint(tmp_path, weights(2.0), {"env_steps": 200})
 
     assert 100 == newest_checkpoint(tmp_path).env_steps
     save_checkpoint(tmp_path, weights(3.0), {"env_steps": 200})  # what the crash left is not in the way

@@ -8,6 +8,7 @@ import signal
 import traceback
 from functools import partial
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -50,8 +51,7 @@ class SlowToClose(CountingEnv):
 
 
 def in_processes(*make_envs):
-    processes = ProcessEnvironments(make_envs, copy=False, autoreset_mode="SameStep")
-    return NativeEnvironments(processes, seed=0, worker="rollout-1", one_seed_each=True)
+    return NativeEnvironments(ProcessEnvironments(make_envs), seed=0, worker="rollout-1", one_seed_each=True)
 
 
 def run(environments, steps):
@@ -59,6 +59,7 @@ def run(environments, steps):
     return [environments.step(np.zeros(environments.num_envs, np.int64)) for _ in range(steps)]
 
 
+@pytest.mark.skipif(not hasattr(gym.vector, "AutoresetMode"), reason="Gymnasium 1.0 resets in the next step")
 def test_they_count_as_in_one_process():
     environments = in_processes(partial(CountingEnv, 2), partial(CountingEnv, 3))
 

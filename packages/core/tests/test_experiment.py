@@ -24,7 +24,6 @@ from rheos.runs.status import RunState
 from rheos.runs.training import train
 from rheos.testing.toy import toy_registry
 
-
 RUN = Path("run")
 """Where the toy goes by default."""
 
@@ -384,9 +383,9 @@ def test_a_run_in_another_thread_leaves_the_signals_alone():
 
 def test_ctrl_c_from_outside_ends_a_program_that_trains(here):
     program = textwrap.dedent("""
-        from rheos.runs.training import train
+        from rheos import hookimpl, train
         from rheos.testing.toy import toy_registry
-        
+
         class Ready:
             @hookimpl
             def rheos_report(self, run, row):

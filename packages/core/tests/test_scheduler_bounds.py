@@ -153,22 +153,28 @@ def test_a_tee_holds_no_more_than_its_lag_for_a_branch_that_is_behind(manual: Ma
     assert 1 + 4 + 1 == len(taken)  # one with the actor; one more than the lag, for "more than" stops it
 
 
-def test_a_consumer_that_stalls_stops_every_producer_after_exactly_the_bound():
-    workers, echo = stamping_workers(3), fake_actor("echo", Echo())
-    stream = from_actors(workers, StampingWorker.rollout).gather_async(in_flight=2).ask(echo, Echo.echo, in_flight=4)
+@pytest.mark.parametrize("taken", [1, 2, 9])
+@pytest.mark.parametrize("in_flight", [1, 3])
+def test_a_consumer_that_stalls_stops_every_producer_after_exactly_the_bound(in_flight: int, taken: int):
+    workers = stamping_workers(3)
 
-    with run(stream) as flow:
-        next(flow)
-        for _ in range(3):
-            flow.ask(echo, Echo.next)  # everything that was sent is done, and nothing more is sent
-            flow.state_dict()
+    with run(from_actors(workers, StampingWorker.rollout).gather_async(in_flight=in_flight)) as flow:
+        for _ in range(taken):
+            next(flow)
+        for worker in workers:
+            flow.ask(worker, StampingWorker.state_dict)  # whatever was sent before is done by now
 
-        made = sum(spied(worker).rollouts for worker in workers)
-        # the item that came out, and what may be outstanding; the ask had taken items before their place was free
-        assert made <= 1 + 3 * 2 + 4
-        before = made
-        flow.ask(echo, Echo.next)
-        assert before == sum(spied(worker).rollouts for worker in workers)
+    assert 3 * in_flight + taken - 1 == sum(spied(worker).rollouts for worker in workers)
+
+
+def test_a_consumer_that_stalls_behind_a_barrier_stops_every_producer_after_the_round():
+    workers = stamping_workers(3)
+
+    with run(from_actors(workers, StampingWorker.rollout).gather_sync()) as flow:
+        next(flow), next(flow)
+        flow.ask(workers[2], StampingWorker.state_dict)
+
+    assert [2, 2, 2] == [spied(worker).rollouts for worker in workers]
 
 
 # order

@@ -266,7 +266,9 @@ def test_tell_sends_the_message_of_the_item_and_passes_the_item_on():
 def test_tell_sends_nothing_where_the_message_is_none():
     actor = fake_actor("c", Counter())
 
-    assert [1, 2, 3] == list(run(from_items([1, 2, 3]).tell(actor, Counter.tell, message=lambda x: None if x == 2 else x)))
+    assert [1, 2, 3] == list(
+        run(from_items([1, 2, 3]).tell(actor, Counter.tell, message=lambda x: None if x == 2 else x))
+    )
     assert [1, 3] == spied(actor).told
 
 
@@ -364,9 +366,7 @@ def test_what_flat_map_gives_comes_from_everything_taken_since_it_gave_something
             next(flow)
 
     for pair in sent[:4]:
-        assert {source for source, _ in pair} == {
-            actor.name for actor in group if repr(pair) in spied(actor).told
-        }
+        assert {source for source, _ in pair} == {actor.name for actor in group if repr(pair) in spied(actor).told}
 
 
 # branches and merges
@@ -456,3 +456,23 @@ def test_actors_are_asked_beside_the_flow_without_disturbing_it():
 def test_asking_an_actor_that_the_flow_does_not_have_is_an_error_that_names_it():
     with run(from_items([1])) as flow, pytest.raises(FlowError, match="'c' is no actor of this flow"):
         flow.ask(fake_actor("c", Counter()), Counter.next)
+
+
+def test_explain_with_stats_says_what_passed_through_each_stage_and_where_time_goes():
+    stream = from_items(range(10)).filter(lambda item: item % 2).ask(fake_actor("c", Counter()), Counter.double)
+    flow = run(stream)
+
+    list(flow)
+    lines = flow.explain(stats=True).splitlines()
+
+    assert stream.explain() == flow.explain()
+    assert ["10 items, busy", "5 items, busy", "5 items, busy"] == [
+        line.partition("]")[2].strip().partition(" 0.")[0] for line in lines[:3]
+    ]
+    assert "most of it in stage" in lines[-1]
+
+
+def test_a_running_flow_is_drawn_as_its_stream():
+    stream = from_items([1]).map(str)
+
+    assert stream.to_mermaid() == run(stream).to_mermaid()

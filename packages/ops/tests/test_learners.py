@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rheos import Batch, BatchInfo
-from rheos.errors import ShapeError
+from rheos.errors import RheosError, ShapeError
 from rheos.networks.specs import MLP
 from rheos_ops.learners import GradientLearner, LearnerSpec, transitions
 
@@ -48,7 +48,7 @@ class RecordingBackend:
             optimizer.steps += 1
             for array in networks.values():
                 array += 1.0
-            return {"loss": np.float32(optimizer.steps)}
+            return {"loss": np.float32(optimizer.steps) + minibatch["rewards"].sum() * 0}
 
         return step
 
@@ -174,3 +174,11 @@ def test_transitions_as_they_come_from_replay_keep_their_one_axis():
 def test_a_batch_that_lacks_what_the_loss_reads_is_refused_by_name():
     with pytest.raises(ShapeError, match="no column 'advantages'"):
         transitions(fragment(2, 1), ("rewards", "advantages"))
+
+
+def test_a_loss_that_is_not_finite_stops_the_learner_and_says_where():
+    learner = learner_with(RecordingBackend())
+    batch = Batch({"rewards": np.array([1.0, np.nan], np.float32)}, BatchInfo(("rollout-3",), env_steps=2))
+
+    with pytest.raises(RheosError, match=r"loss is nan in update 1, on a batch of rollout-3"):
+        learner.update(batch)

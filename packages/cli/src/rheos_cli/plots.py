@@ -96,9 +96,7 @@ def _points(columns: dict[str, list[float | None]], name: str) -> list[tuple[flo
 
 def _draw_single(axes: Axes, curve: _Curve) -> None:
     color = _COLORS[0]
-    axes.plot(
-        curve.recent_steps, curve.recent, color=color, alpha=0.3, linewidth=1.0, label="episodes since the row before"
-    )
+    axes.plot(curve.recent_steps, curve.recent, color=color, alpha=0.3, linewidth=1.0, label="newest episodes")
     axes.plot(curve.steps, curve.means, color=color, linewidth=2.2, label=f"mean of the last {EPISODE_WINDOW} episodes")
     if curve.goal is not None:
         axes.axhline(curve.goal, color="#888888", linestyle=(0, (4, 3)), linewidth=1.0, label=f"goal {curve.goal:g}")

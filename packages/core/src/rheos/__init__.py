@@ -9,10 +9,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rheos.backend import Adam as Adam
     from rheos.batches import Batch as Batch
     from rheos.batches import BatchInfo as BatchInfo
     from rheos.batches import Episode as Episode
     from rheos.errors import RheosError as RheosError
+    from rheos.networks.specs import Activation as Activation
+    from rheos.networks.specs import MLP as MLP
+    from rheos.networks.specs import Parameter as Parameter
     from rheos.plugins.hooks import hookimpl as hookimpl
     from rheos.policies import PolicySpec as PolicySpec
     from rheos.reports import LearnerReport as LearnerReport
@@ -39,14 +43,18 @@ if TYPE_CHECKING:
     from rheos.streams.stream import round_robin as round_robin
 
 _HOMES = {
+    "Activation": "rheos.networks.specs",
     "Actor": "rheos.streams.actors",
     "ActorGroup": "rheos.streams.actors",
+    "Adam": "rheos.backend",
     "Batch": "rheos.batches",
     "BatchInfo": "rheos.batches",
     "Episode": "rheos.batches",
     "Flow": "rheos.scheduler.flow",
     "LearnerReport": "rheos.reports",
+    "MLP": "rheos.networks.specs",
     "NotReady": "rheos.streams.actors",
+    "Parameter": "rheos.networks.specs",
     "Policy": "rheos.runs.policy",
     "PolicySpec": "rheos.policies",
     "Published": "rheos.streams.actors",

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from rheos import Batch, LearnerReport, Weights
 from rheos.backend import Adam
-from rheos.errors import ShapeError
+from rheos.errors import RheosError, ShapeError
 from rheos.networks.initial import initial_weights
 from rheos.plugins import make_backend
 from rheos.seeds import generator_for
@@ -77,6 +77,10 @@ class GradientLearner:
         The rows are cut into minibatches of equal size, as near to `minibatch_size` as that can be, so no
         transition is lost and no step is taken on a remainder of a few. A batch without transitions is
         skipped: the report has no updates then.
+
+        Raises:
+            ShapeError: if the batch lacks a column that the loss reads.
+            RheosError: if a loss or gradient is not finite; the step that saw it changed nothing.
         """
         rows = transitions(batch, self._spec.columns)
         count = len(next(iter(rows.values())))
@@ -89,13 +93,21 @@ class GradientLearner:
             for indices in np.array_split(self._generator.permutation(count), parts):
                 minibatch = self._backend.take(columns, indices)
                 metrics.append(self._step(minibatch, self._spec.learning_rate))
+        means = _mean([self._backend.get(step) for step in metrics])
+        for name in ("loss", "grad_norm"):
+            if not np.isfinite(means.get(name, 0.0)):
+                raise RheosError(
+                    f"learner: {name} is {means[name]} in update {self._version + 1}, on a batch of"
+                    f" {', '.join(batch.info.sources)}: look for extreme rewards or observations,"
+                    " or try a smaller learning rate."
+                )
         self._version += 1
         is_due = self._version % self._spec.publish_every == 0
         return LearnerReport(
             batch.info,
             self._version,
             updates=1,
-            metrics=_mean([self._backend.get(step) for step in metrics]),
+            metrics=means,
             weights=self.weights() if is_due else None,
         )
 

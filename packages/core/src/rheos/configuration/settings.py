@@ -316,14 +316,16 @@ def _words(hint: Any) -> tuple[str, str]:
     if hint in _WORDS:
         return _WORDS[hint]
     if origin is typing.Literal:
-        return (f"one of {', '.join(map(repr, arguments))}",) * 2
+        one_of = f"one of {', '.join(map(repr, arguments))}"
+        return one_of, one_of
     if origin in (tuple, list):
         elements = {argument for argument in arguments if argument is not Ellipsis}
         many = _words(elements.pop())[1] if len(elements) == 1 else "values"
         count = "" if origin is list or arguments[-1:] == (Ellipsis,) else f"{len(arguments)} "
         return f"a list of {count}{many}", f"lists of {count}{many}"
     if isinstance(hint, type) and issubclass(hint, Enum):
-        return (f"one of {', '.join(repr(member.value) for member in hint)}",) * 2
+        one_of = f"one of {', '.join(repr(member.value) for member in hint)}"
+        return one_of, one_of
     return "settings by name", "settings by name"
 
 

@@ -17,7 +17,7 @@ __all__ = ["Environment", "VectorEnvironment", "VectorStep"]
 class VectorStep(NamedTuple):
     """What one step of all environments gave.
 
-    `observations` may be overwritten by the next step: copy or encode them before. The other arrays are not.
+    The arrays may be overwritten by the next step: copy what is kept.
     """
 
     observations: Any

@@ -78,7 +78,7 @@ class GymEnvironment:
                 native = gym.make_vec(spec, num_envs, vectorization_mode="vector_entry_point", **kwargs)
                 return NativeEnvironments(native, seed=seed, worker=worker)
             if vectorization == "async" and may_fork:
-                processes = ProcessEnvironments([make_one] * num_envs, copy=False, **_same_step())
+                processes = ProcessEnvironments([make_one] * num_envs)
                 return NativeEnvironments(processes, seed=seed, worker=worker, one_seed_each=True)
             return SerialEnvironments([make_one] * num_envs, seed=seed, worker=worker)
 
@@ -140,13 +140,6 @@ def _versions_of(name: str) -> str:
     versions = [spec for spec in gym.registry.values() if base in (spec.id, spec.id.rpartition("-v")[0])]
     newest = max(versions, key=lambda spec: spec.version or 0, default=None)
     return f"Did you mean {newest.id!r}? " if newest is not None else ""
-
-
-def _same_step() -> dict[str, Any]:
-    """Ask for a reset in the same step, where Gymnasium knows it (1.1 and later)."""
-    if not hasattr(gym.vector, "AutoresetMode"):
-        return {}
-    return {"autoreset_mode": gym.vector.AutoresetMode.SAME_STEP}
 
 
 @contextmanager

@@ -89,8 +89,8 @@ class NativeEnvironments:
         self._steps += 1
         try:
             observations, rewards, terminated, truncated, info = self._env.step(actions)
-            rewards = np.array(rewards, np.float32)  # copies, which make the arrays the receiver's
-            terminated, truncated = np.array(terminated, np.bool_), np.array(truncated, np.bool_)
+            rewards = np.asarray(rewards, np.float32)
+            terminated, truncated = np.asarray(terminated, np.bool_), np.asarray(truncated, np.bool_)
             if not rewards.shape == terminated.shape == truncated.shape == self._everywhere.shape:
                 raise self._misshapen(rewards=rewards, terminated=terminated, truncated=truncated)
             ended = terminated | truncated
@@ -124,8 +124,8 @@ class NativeEnvironments:
         resets = self._resets_next
         if resets is not None:
             is_transition = ~resets
-            rewards[resets], terminated[resets], truncated[resets] = 0.0, False, False
-            ended = ended & is_transition
+            rewards = np.where(resets, np.float32(0), rewards)
+            terminated, truncated, ended = terminated & is_transition, truncated & is_transition, ended & is_transition
         self._resets_next = ended if np.count_nonzero(ended) else None
         return VectorStep(observations, rewards, terminated, truncated, is_transition)
 

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from multiprocessing import connection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 from gymnasium.vector import AsyncVectorEnv
@@ -23,15 +23,27 @@ CLOSE_TIMEOUT_S = 5.0
 """How long all processes together may take to close their environments, before they are ended."""
 
 
-class ProcessEnvironments(AsyncVectorEnv[Any, Any]):
+if TYPE_CHECKING:
+    _AsyncVectorEnv = AsyncVectorEnv[Any, Any]
+else:
+    _AsyncVectorEnv = AsyncVectorEnv  # takes no parameters in older versions of Gymnasium
+
+
+class ProcessEnvironments(_AsyncVectorEnv):
     """Gymnasium's AsyncVectorEnv, made robust.
 
     A failure is a `SubprocessFailed` that knows the environment and its traceback, whatever was raised (Gymnasium
     waits for ever when an exception cannot be pickled, and prints warnings). Ctrl-C reaches this process only, so
     that a run can end in order. No process survives `close`, or a constructor that fails.
+
+    An environment that ended is reset in the same step, except with Gymnasium 1.0, which does it in the next one.
+    What `step` and `reset` give is overwritten by the next step.
     """
 
-    def __init__(self, make_envs: Sequence[Callable[[], gym.Env[Any, Any]]], **settings: Any) -> None:
+    def __init__(self, make_envs: Sequence[Callable[[], gym.Env[Any, Any]]]) -> None:
+        settings: dict[str, Any] = {"copy": False}
+        if hasattr(gym.vector, "AutoresetMode"):
+            settings["autoreset_mode"] = gym.vector.AutoresetMode.SAME_STEP
         functions = [_MakeGuarded(make, index, os.getpid()) for index, make in enumerate(make_envs)]
         try:
             super().__init__(functions, **settings)

@@ -113,10 +113,8 @@ class Completions:
         message = self._on_driver[0][0].message
         return not isinstance(message, Call) or message.finished
 
-    def run_one_on_driver(self) -> Call | None:
-        """Run the next call that is placed on the driver, if there is one that can run, and return it finished."""
-        if not self.has_driver_work:
-            return None
+    def run_one_on_driver(self) -> Call:
+        """Run the next call that is placed on the driver and return it finished; only while `has_driver_work`."""
         call, work = self._on_driver.popleft()
         work(call)
         return call

@@ -80,6 +80,7 @@ class NumpyNetworks(Mapping[str, _Network]):
 def _network(name: str, spec: NetworkSpec, weights: Mapping[str, _Floats]) -> _Network:
     if isinstance(spec, Parameter):
         value = weights[f"{name}/value"]
+        value.flags.writeable = False  # every call returns this one array
         return lambda _: value
     *hidden, output = [
         (weights[f"{name}/{layer}/kernel"], weights[f"{name}/{layer}/bias"]) for layer in layer_names(spec)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 from rheos.plugins.hooks import PROJECT
@@ -88,12 +88,12 @@ class ConfigFile:
 
 def plugin_sources() -> tuple[PluginSource, ...]:
     """Return every installed plugin, in the order of packages and names."""
-    return tuple(PluginSource(origin, entry) for origin, entry in _entries(PROJECT))
+    return tuple(PluginSource(origin, entry) for origin, entry in _entries()[PROJECT])
 
 
 def config_packages() -> tuple[ConfigPackage, ...]:
     """Return every installed package of configuration files, in the order of packages and names."""
-    return tuple(ConfigPackage(origin, entry.value) for origin, entry in _entries(_CONFIG_GROUP))
+    return tuple(ConfigPackage(origin, entry.value) for origin, entry in _entries()[_CONFIG_GROUP])
 
 
 def config_files(groups: Iterable[str], packages: Iterable[ConfigPackage] | None = None) -> Iterator[ConfigFile]:
@@ -111,20 +111,19 @@ def config_files(groups: Iterable[str], packages: Iterable[ConfigPackage] | None
 
 def forget_entry_points() -> None:
     """Forget what was read, so that the next question looks again."""
-    _all_entry_points.cache_clear()
-
-
-def _entries(group: str) -> list[tuple[Origin, EntryPoint]]:
-    found = []
-    for entry in _all_entry_points().select(group=group):
-        dist = entry.dist
-        package, version = (dist.name, dist.version) if dist else ("(unknown)", "?")
-        found.append((Origin(entry.name, package, version), entry))
-    return sorted(found, key=lambda item: (item[0].package, item[0].plugin))
+    _entries.cache_clear()
 
 
 @functools.cache
-def _all_entry_points() -> EntryPoints:
-    """Read the entry points of all packages, once a process: it takes a look into every installed package."""
-    found: EntryPoints = entry_points()  # type: ignore[assignment]  # typeshed unites the types of old versions
-    return found
+def _entries() -> Mapping[str, Sequence[tuple[Origin, EntryPoint]]]:
+    """Read our entry points, once a process: it takes a look into every installed package."""
+    installed = entry_points()
+    return {group: _sorted(installed.select(group=group)) for group in (PROJECT, _CONFIG_GROUP)}
+
+
+def _sorted(entries: Iterable[EntryPoint]) -> list[tuple[Origin, EntryPoint]]:
+    found = []
+    for entry in entries:
+        package, version = (entry.dist.name, entry.dist.version) if entry.dist else ("(unknown)", "?")
+        found.append((Origin(entry.name, package, version), entry))
+    return sorted(found, key=lambda item: (item[0].package, item[0].plugin))

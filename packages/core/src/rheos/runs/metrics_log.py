@@ -22,7 +22,7 @@ class MetricsLog:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._columns = list(FIRST_COLUMNS)
+        self._columns: list[str] = list(FIRST_COLUMNS)
         path.write_text(_csv_line(self._columns))
         self._file = path.open("a", newline="")
 

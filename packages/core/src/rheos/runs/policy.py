@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import gymnasium
 import numpy as np
 
 from rheos.arrays.numpy_namespace import numpy_xp
@@ -21,7 +20,7 @@ from rheos.runs.checkpoints import Checkpoint, load_checkpoint, newest_checkpoin
 from rheos.runs.folder import RunFolder
 from rheos.seeds import generator_for
 from rheos.spaces import ActionAdapter, ObservationAdapter, Spaces
-from rheos.spaces.tree import leaves
+from rheos.spaces.tree import Leaf, leaves
 
 if TYPE_CHECKING:
     from rheos.backend import Function
@@ -44,6 +43,7 @@ class Policy:
         """The weights it acts with, and what is known about them."""
         self._observations = ObservationAdapter(spaces.observation)
         self._actions = ActionAdapter(spaces.action)
+        self._first_leaf = next(leaves(spaces.observation, "observation"))
         self._draw_noise = spec.draw_noise
         self._generator = generator_for(seed, "policy", "noise")
         self._exploit, self._explore = _acting(spec, checkpoint, device)
@@ -69,7 +69,7 @@ class Policy:
             observation, reward, terminated, truncated, _ = env.step(policy.act(observation))
             ```
         """
-        if _is_batch(self.spaces.observation, observation):
+        if _is_batch(self._first_leaf, observation):
             return self._act_on_batch(_map(np.asarray, observation), explore)
         batch = _map(lambda leaf: np.asarray(leaf)[None], observation)
         return _map(lambda leaf: leaf[0], self._act_on_batch(batch, explore))
@@ -139,9 +139,8 @@ def _in_numpy(function: Function, networks: NumpyNetworks) -> _Acting:
     return lambda inputs: function(numpy_xp, networks, inputs)
 
 
-def _is_batch(space: gymnasium.Space[Any], observation: Any) -> bool:
-    """Tell by the first leaf whether an observation has a leading axis."""
-    leaf = next(leaves(space, "observation"))
+def _is_batch(leaf: Leaf, observation: Any) -> bool:
+    """Tell by one leaf of the observation space whether an observation has a leading axis."""
     shape, single = np.shape(leaf.take(observation)), leaf.space.shape
     if shape == single:
         return False

@@ -58,8 +58,9 @@ class RunStatus:
             KeyError: if there is no state.
         """
         known = {field.name for field in fields(RunStatus)}
-        values = {name: value for name, value in data.items() if name in known}
-        return RunStatus(**values | {"state": RunState(data["state"])})
+        values: dict[str, Any] = {name: value for name, value in data.items() if name in known}
+        values["state"] = RunState(data["state"])
+        return RunStatus(**values)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ __all__ = ["EPISODE_WINDOW", "FIRST_COLUMNS", "Totals"]
 EPISODE_WINDOW = 100
 """Over how many of the last episodes means are taken."""
 
-FIRST_COLUMNS = (
+FIRST_COLUMNS: tuple[str, ...] = (
     "env_steps",
     "wall_s",
     "episode_return_mean",

@@ -32,7 +32,6 @@ class Engine:
     def __init__(self, order: tuple[Node, ...], executor: Executor) -> None:
         self.moves = 0
         self.completions = Completions()
-        self.driver_busy_s = 0.0
         self._executor = executor
         self._numbers = {node: number for number, node in enumerate(order, 1)}
         self._actors: dict[str, RunningActor] = {}
@@ -57,9 +56,6 @@ class Engine:
                 error.add_note(f"while {actor.name} was started")
                 raise
 
-    def _running(self) -> str:
-        return ", ".join(self._actors) or "no actor is running"
-
     # who is who
 
     def number_of(self, node: Node) -> int:
@@ -83,9 +79,11 @@ class Engine:
         """Send a message; `owner.finished(call)` takes it in once it is announced."""
         if isinstance(message, Published):
             message = self._newest(message)
-        if actor not in self._actors:
-            raise FlowError(f"{actor!r} is no actor of this flow, or the flow is closed: {self._running()}.")
-        call = self._actors[actor].call(method, message, through)
+        running = self._actors.get(actor)
+        if running is None:
+            known = ", ".join(self._actors) or "none, for the flow is closed or needs none"
+            raise FlowError(f"{actor!r} is no actor of this flow. Its actors: {known}.")
+        call = running.call(method, message, through)
         self._last_key += 1
         call.key, call.owner = self._last_key, owner
         self._outstanding[call.key] = call
@@ -126,10 +124,10 @@ class Engine:
         if self._unannounced:
             self._announce(self._unannounced.popleft())
             return
-        call = self._run_one()
-        if call is not None:
-            self._announce(call)
-        while (call := self.completions.take()) is not None:
+        completions = self.completions
+        if completions.has_driver_work:
+            self._announce(self._run_one())
+        while (call := completions.take()) is not None:
             self._announce(call)
 
     def wait(self, timeout_s: float | None) -> None:
@@ -138,14 +136,11 @@ class Engine:
         if call is not None:
             self._announce(call)
 
-    def _run_one(self) -> Call | None:
+    def _run_one(self) -> Call:
         started = perf_counter()
         call = self.completions.run_one_on_driver()
-        if call is not None:
-            busy_s = perf_counter() - started
-            self.driver_busy_s += busy_s
-            if call.owner is not None:
-                call.owner.busy_s += busy_s
+        if call.owner is not None:
+            call.owner.busy_s += perf_counter() - started
         return call
 
     def _announce(self, call: Call) -> None:
@@ -164,7 +159,7 @@ class Engine:
 
     def _settle(self, is_enough: Callable[[], bool]) -> None:
         while not is_enough():
-            call = self._run_one() or self.completions.take()
+            call = self._run_one() if self.completions.has_driver_work else self.completions.take()
             if call is None:
                 if len(self._unannounced) == len(self._outstanding):
                     return

@@ -132,7 +132,7 @@ class Flow(Generic[T]):
     def _advance(self, deadline: float | None) -> Item | None:
         """Poll the root until it gives an item; None at the end."""
         engine, root = self._engine, self._root
-        while not self._has_ended():
+        while not self._is_ended:
             moves = engine.moves
             engine.take_in()
             if self._has_ended():  # `stop` came just now, and its token has been taken in
@@ -230,9 +230,14 @@ class Flow(Generic[T]):
         """Return the flow itself."""
         return self
 
-    def __exit__(self, kind: object, error: object, where: object) -> None:
-        """Close the flow."""
-        self.close()
+    def __exit__(self, kind: object, error: BaseException | None, where: object) -> None:
+        """Close the flow; what goes wrong then becomes a note of the error that is on its way, if there is one."""
+        try:
+            self.close()
+        except Exception as another:
+            if error is None:
+                raise
+            error.add_note(f"and while the flow was closed: {type(another).__name__}: {another}")
 
     def __del__(self) -> None:
         """Close a flow that was forgotten."""

@@ -39,7 +39,7 @@ class _Gather(RunningNode):
         self._is_greeted = [False] * len(self._names)
         self._greetings: dict[int, str] = {}  # key of the call -> actor
         self._requests: dict[int, int] = {}  # key of the call -> shard
-        self._asleep: deque[tuple[int, int]] = deque()  # shard that was not ready, moves of the flow by then
+        self._asleep: deque[tuple[int, int, str]] = deque()  # shard, moves of the flow by then, and why
 
     def _request(self, shard: int) -> None:
         if not self._is_greeted[shard]:
@@ -71,9 +71,9 @@ class _Gather(RunningNode):
     def _ask_again(self) -> None:
         """Ask the shards again that were not ready, if the flow has moved since they said so."""
         for _ in range(len(self._asleep)):
-            shard, moves = self._asleep.popleft()
+            shard, moves, reason = self._asleep.popleft()
             if moves == self.engine.moves:
-                self._asleep.append((shard, moves))
+                self._asleep.append((shard, moves, reason))
             else:
                 self._request(shard)
 
@@ -87,7 +87,7 @@ class _Gather(RunningNode):
             return
         shard = self._requests.pop(call.key)
         if isinstance(call.value, NotReady):
-            self._asleep.append((shard, self.engine.moves))
+            self._asleep.append((shard, self.engine.moves, call.value.reason))
         else:
             self.engine.moves += 1
             self._keep(shard, call.value)
@@ -107,7 +107,8 @@ class _Gather(RunningNode):
         if asked:
             parts.append("waits for " + ", ".join(self._names[shard] for shard in asked))
         if self._asleep:
-            parts.append("not ready: " + ", ".join(self._names[shard] for shard, _ in self._asleep))
+            names = (self._names[shard] + (f" ({reason})" if reason else "") for shard, _, reason in self._asleep)
+            parts.append(f"not ready: {', '.join(names)}")
         return "; ".join(parts)
 
     def state_dict(self) -> State:

@@ -82,7 +82,9 @@ def _from_json(data: Mapping[str, Any]) -> spaces.Space[Any]:
             low, high = _array(data["low"], shape, dtype), _array(data["high"], shape, dtype)
             return spaces.Box(low, high, shape, dtype.type)
         case "Discrete":
-            return spaces.Discrete(data["n"], start=data["start"], dtype=np.dtype(data["dtype"]).type)
+            # older versions of Gymnasium know int64 only, and no argument for it
+            dtypes: dict[str, Any] = {} if data["dtype"] == "int64" else {"dtype": np.dtype(data["dtype"]).type}
+            return spaces.Discrete(data["n"], start=data["start"], **dtypes)
         case "MultiDiscrete":
             dtype = np.dtype(data["dtype"])
             nvec, start = np.array(data["nvec"], dtype), np.array(data["start"], dtype)

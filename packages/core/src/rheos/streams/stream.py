@@ -251,7 +251,10 @@ def from_actors(
 
 
 def from_items(items: Iterable[T]) -> Stream[T]:
-    """Make a finite source; for tests and offline data."""
+    """Make a finite source; for tests and offline data.
+
+    Every run iterates over `items` anew, and a restored one skips what was given: so give a list, not an iterator.
+    """
     return Stream(nodes.FromItems(origin=caller(), items=items))
 
 

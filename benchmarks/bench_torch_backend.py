@@ -1,6 +1,6 @@
 """How fast the torch backend learns, beside loops written by hand, and how fast small networks act, beside NumPy.
 
-Run: `OMP_NUM_THREADS=1 pytest benchmarks/test_torch_backend.py --benchmark-group-by=group`. Compare within one run.
+Run: `nox -s bench -- benchmarks/bench_torch_backend.py`. Compare within one run.
 """
 
 from __future__ import annotations

@@ -1,0 +1,139 @@
+"""Hill climbing: each climber tries a change of the best weights so far, and the summit keeps the best attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from hillclimb.config import HillClimbConfig
+from rheos import (
+    Actor,
+    ActorGroup,
+    BatchInfo,
+    LearnerReport,
+    PolicySpec,
+    Report,
+    Route,
+    RunContext,
+    Stream,
+    Weights,
+    from_actors,
+)
+from rheos.networks.initial import initial_weights
+from rheos.networks.specs import MLP
+from rheos.seeds import generator_for
+from rheos.spaces import ActionAdapter, ObservationAdapter, Spaces
+from rheos_ops.distributions import Categorical
+from rheos_ops.sources import newest_weights
+from rheos_ops.stages import report
+from rheos_ops.workers import RolloutWorker
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """Weights, and what they were worth."""
+
+    weights: Mapping[str, Any]
+    score: float
+    info: BatchInfo
+
+
+class Climber:
+    """Tries changes of the weights that it was given last."""
+
+    def __init__(self, context: RunContext[HillClimbConfig], index: int) -> None:
+        config = context.config
+        self._worker = RolloutWorker(
+            context,
+            linear_policy(context.environment.spaces(), config),
+            index=index,
+            rollout_steps=config.rollout_steps,
+        )
+        self._noise_scale = config.noise_scale
+        self._generator = generator_for(context.seed, self._worker.name, "changes")
+
+    def load(self, weights: Weights) -> None:
+        """Start from these weights."""
+        self._start = weights
+
+    def attempt(self) -> Attempt:
+        """Change the weights at random, and see how far they go."""
+        weights = {
+            name: (array + self._noise_scale * self._generator.standard_normal(array.shape)).astype(np.float32)
+            for name, array in self._start.arrays.items()
+        }
+        self._worker.load(Weights(self._start.version, weights))
+        batch = self._worker.rollout()
+        ends = np.sum(batch["terminated"] | batch["truncated"])
+        return Attempt(weights, float(np.sum(batch["rewards"]) / (ends + 1)), batch.info)
+
+    def close(self) -> None:
+        """Close the environments."""
+        self._worker.close()
+
+
+class Summit:
+    """Keeps the best weights; what it learns from is a round of attempts."""
+
+    def __init__(self, context: RunContext[HillClimbConfig]) -> None:
+        networks = linear_policy(context.environment.spaces(), context.config).networks
+        self._weights: Mapping[str, Any] = initial_weights(networks, generator_for(context.seed, "learner", "weights"))
+        self._best, self._version = -np.inf, 0
+
+    def weights(self) -> Weights:
+        """Return the best weights."""
+        return Weights(self._version, dict(self._weights))
+
+    def consider(self, attempts: tuple[Attempt, ...]) -> LearnerReport:
+        """Take the best attempt if it is better."""
+        best = max(attempts, key=lambda attempt: attempt.score)
+        self._version += 1
+        if best.score > self._best:
+            self._best, self._weights = best.score, best.weights
+        info = BatchInfo.union(attempt.info for attempt in attempts)
+        return LearnerReport(info, self._version, 1, {"best_score": self._best}, weights=self.weights())
+
+
+@dataclass(frozen=True)
+class HillClimbRoles:
+    """Who takes part."""
+
+    climbers: ActorGroup[Climber]
+    learner: Actor[Summit]
+
+
+def hillclimb_roles(context: RunContext[HillClimbConfig]) -> HillClimbRoles:
+    """Describe the actors."""
+    return HillClimbRoles(
+        ActorGroup("climber", context.num_workers, partial(Climber, context)),
+        Actor("learner", partial(Summit, context)),
+    )
+
+
+def hillclimb(roles: HillClimbRoles, cfg: HillClimbConfig) -> Stream[Report]:
+    """Climb."""
+    newest = newest_weights(roles.learner)
+    return (
+        from_actors(roles.climbers, Climber.attempt, first=(Climber.load, newest))
+        .gather_sync()
+        .ask(roles.learner, Summit.consider)
+        .tell(roles.climbers, Climber.load, message=newest, route=Route.ALL)
+        .map(report)
+    )
+
+
+def linear_policy(spaces: Spaces, config: HillClimbConfig) -> PolicySpec:
+    """Choose the action with the largest output of a linear function."""
+    num_actions = ActionAdapter(spaces.action).num_values
+    assert num_actions is not None
+    distribution = Categorical(num_actions)
+
+    def act(xp: Any, networks: Any, inputs: Any) -> dict[str, Any]:
+        return {"actions": distribution.mode(xp, networks["policy"](inputs["observations"]))}
+
+    networks = {"policy": MLP(ObservationAdapter(spaces.observation).size, num_actions, hidden=())}
+    return PolicySpec(networks=networks, explore=act, exploit=act, draw_noise=distribution.draw_noise)

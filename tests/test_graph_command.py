@@ -1,0 +1,51 @@
+"""`rheos graph`: the flow of an installed algorithm, as text and as a drawing; nothing is started or written."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from rheos_cli.main import main
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_both_forms_are_printed_and_nothing_is_started(tmp_path: Path, capsys, monkeypatch):
+    monkeypatch.setattr("rheos_ppo.roles.make_ppo_worker", lambda *_: pytest.fail("a worker was made"))
+    monkeypatch.setattr("rheos_ppo.roles.make_ppo_learner", lambda *_: pytest.fail("a learner was made"))
+    threads = threading.active_count()
+
+    code = main(["graph", "algo=ppo", "executor.workers=3"])
+
+    text, _, drawing = capsys.readouterr().out.partition("\n\n")
+    assert 0 == code
+    assert ["from_actors", "gather_sync", "ask", "tell"] == [
+        verb
+        for line in text.splitlines()
+        for verb in ("from_actors", "gather_sync", "ask", "tell")
+        if line.split()[1].startswith(verb)
+    ]
+    assert drawing.startswith("flowchart")
+    assert "rollout-2" in drawing
+    assert (threads, []) == (threading.active_count(), list(tmp_path.iterdir()))
+
+
+@pytest.mark.parametrize(("form", "begins"), [("text", "  1  from_actors"), ("mermaid", "flowchart")])
+def test_one_form_can_be_asked_for(form: str, begins: str, capsys):
+    main(["graph", "--format", form, "algo=ppo"])
+
+    assert capsys.readouterr().out.startswith(begins)
+
+
+def test_mistakes_are_those_of_train(capsys):
+    assert 2 == main(["graph", "algo=pppo"])
+    assert "rheos: No algorithm 'pppo'. Did you mean 'ppo'? Installed: ppo.\n" == capsys.readouterr().err
+    assert 2 == main(["graph", "algo=ppo", "algo.lr=1"])
+    assert "Did you mean 'algo.learning_rate'?" in capsys.readouterr().err
+    assert 2 == main(["graph", "algo=ppo", "env=gym", "env.id=CartPol-v1"])
+    assert "Did you mean 'CartPole-v1'?" in capsys.readouterr().err
