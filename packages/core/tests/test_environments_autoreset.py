@@ -45,24 +45,24 @@ def serial(*envs):
 
 
 def test_in_next_step_mode_the_reset_is_no_transition():
-    assert story(native(NEXT_STEP, 2), 6) == [
+    assert [
         (1, 1, False, True, None),
         (2, 1, True, True, None),
         (0, 0, False, False, None),
         (1, 1, False, True, None),
         (2, 1, True, True, None),
         (0, 0, False, False, None),
-    ]
+    ] == story(native(NEXT_STEP, 2), 6)
 
 
 @pytest.mark.parametrize("mode", [SAME_STEP, DISABLED])
 def test_in_the_other_modes_every_step_is_a_transition_and_the_last_observation_comes_beside(mode):
-    assert story(native(mode, 2), 4) == [
+    assert [
         (1, 1, False, True, None),
         (0, 1, True, True, [2]),
         (1, 1, False, True, None),
         (0, 1, True, True, [2]),
-    ]
+    ] == story(native(mode, 2), 4)
 
 
 def test_single_environments_tell_what_same_step_mode_tells():
@@ -86,7 +86,7 @@ def test_termination_and_truncation_are_told_apart():
 
     steps = [environments.step(np.zeros(1, np.int64)) for environments in (by_limit, by_goal)]
 
-    assert [(step.terminated.item(), step.truncated.item()) for step in steps] == [(False, True), (True, False)]
+    assert [(False, True), (True, False)] == [(step.terminated.item(), step.truncated.item()) for step in steps]
 
 
 def test_what_a_reset_step_claims_is_not_believed():
@@ -113,7 +113,7 @@ def test_rewards_of_any_type_are_float32():
         step = environments.step(np.zeros(1, np.int64))
 
         assert np.float32 == step.rewards.dtype
-        assert step.rewards.tolist() == [1.0]
+        assert [1.0] == step.rewards.tolist()
 
 
 @knows_modes
@@ -146,7 +146,7 @@ def test_final_observations_may_come_as_one_array():
 
     environments = NativeEnvironments(AsArray([2, 5], SAME_STEP), seed=0, worker="rollout-0")
 
-    assert [final for *_, final in story(environments, 2)] == [None, [2.0]]
+    assert [None, [2.0]] == [final for *_, final in story(environments, 2)]
 
 
 @knows_modes
@@ -204,8 +204,8 @@ def test_an_environment_that_reuses_its_array_does_not_overwrite_its_last_observ
 
     steps = [environments.step(np.zeros(1, np.int64)) for _ in range(2)]
 
-    assert steps[1].final_observations.ravel().tolist() == [2.0]
-    assert steps[0].observations.ravel().tolist() == [1.0]
+    assert [2.0] == steps[1].final_observations.ravel().tolist()
+    assert [1.0] == steps[0].observations.ravel().tolist()
 
 
 def test_every_environment_is_seeded_once_with_a_seed_of_its_own():
@@ -216,8 +216,8 @@ def test_every_environment_is_seeded_once_with_a_seed_of_its_own():
     environments.reset()
 
     first, *later = zip(*(env.seeds for env in envs), strict=True)
-    assert len(set(first)) == 3
-    assert later == [(None, None, None)] * 3
+    assert 3 == len(set(first))
+    assert [(None, None, None)] * 3 == later
 
 
 def test_a_vector_environment_is_seeded_once():
@@ -228,4 +228,4 @@ def test_a_vector_environment_is_seeded_once():
 
     seed, *later = env.seeds
     assert isinstance(seed, int)
-    assert later == [None]
+    assert [None] == later

@@ -122,4 +122,4 @@ def test_closing_closes_every_environment_though_one_fails_and_may_be_repeated()
         environments.close()
     environments.close()
 
-    assert [env.is_closed for env in envs] == [True, False, True]
+    assert [True, False, True] == [env.is_closed for env in envs]

@@ -71,7 +71,7 @@ def test_auto_takes_a_vector_entry_point_where_there_is_one(env_id, vectorizatio
     environments = describe(id=env_id, vectorization=vectorization).make(0, "rollout-0")
 
     assert isinstance(environments, kind)
-    assert environments.num_envs == 3
+    assert 3 == environments.num_envs
     environments.close()
 
 
@@ -111,7 +111,7 @@ def test_no_two_environments_of_four_workers_start_alike(vectorization):
 
     starts = np.concatenate([worker.reset() for worker in workers])
 
-    assert len({row.tobytes() for row in starts}) == 12
+    assert 12 == len({row.tobytes() for row in starts})
     for worker in workers:
         worker.close()
 
@@ -129,7 +129,7 @@ def test_the_spaces_are_those_of_a_single_environment_and_remembered():
 
     first = environment.spaces()
 
-    assert first.observation.shape == (3,)
+    assert (3,) == first.observation.shape
     assert spaces.Box(-2.0, 2.0, (1,), np.float32) == first.action
     assert first is environment.spaces()
 
@@ -140,7 +140,7 @@ def test_settings_reach_the_constructor_of_the_environment():
 
     ends = [environments.step(np.zeros((3, 1), np.float32)).truncated.tolist() for _ in range(2)]
 
-    assert ends == [[False] * 3, [True] * 3]
+    assert [[False] * 3, [True] * 3] == ends
     environments.close()
 
 
@@ -256,4 +256,4 @@ def test_an_environment_that_cannot_be_made_names_the_cause_and_closes_those_mad
 
     with pytest.raises(EnvironmentFailed, match=r"^rollout-0: 'TwoOnly-v0' cannot be made: OSError: no display"):
         describe(id="TwoOnly-v0").make(0, "rollout-0")
-    assert [env.is_closed for env in made] == [True, True]
+    assert [True, True] == [env.is_closed for env in made]

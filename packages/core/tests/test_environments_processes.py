@@ -22,7 +22,7 @@ from rheos.testing.environments import CountingEnv, FailingEnv
 @pytest.fixture(autouse=True)
 def no_process_is_left():
     yield
-    assert multiprocessing.active_children() == []
+    assert [] == multiprocessing.active_children()
 
 
 class CannotTravelError(Exception):
@@ -66,12 +66,12 @@ def test_they_count_as_in_one_process():
     steps = run(environments, 3)
     environments.close()
 
-    assert [step.truncated.tolist() for step in steps] == [[False, False], [True, False], [False, True]]
-    assert [None if step.final_observations is None else step.final_observations.tolist() for step in steps] == [
+    assert [[False, False], [True, False], [False, True]] == [step.truncated.tolist() for step in steps]
+    assert [
         None,
         [[2.0]],
         [[3.0]],
-    ]
+    ] == [None if step.final_observations is None else step.final_observations.tolist() for step in steps]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_ctrl_c_does_not_reach_the_environments():
     (step,) = run(environments, 1)
     environments.close()
 
-    assert step.rewards.tolist() == [1.0]
+    assert [1.0] == step.rewards.tolist()
 
 
 def test_closing_in_the_middle_of_a_step_leaves_no_process():
@@ -135,7 +135,7 @@ def test_closing_in_the_middle_of_a_step_leaves_no_process():
 
     environments.close()
 
-    assert multiprocessing.active_children() == []
+    assert [] == multiprocessing.active_children()
 
 
 def test_an_environment_that_does_not_close_is_ended(monkeypatch):
@@ -145,7 +145,7 @@ def test_an_environment_that_does_not_close_is_ended(monkeypatch):
 
     environments._env.close(timeout=0.2)
 
-    assert multiprocessing.active_children() == []
+    assert [] == multiprocessing.active_children()
 
 
 def test_a_constructor_that_fails_in_one_process_leaves_no_other(capfd):

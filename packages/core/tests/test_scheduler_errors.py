@@ -39,6 +39,9 @@ class Box:
         self.items.append(item)
         return item
 
+    def give(self) -> list[Any]:
+        return self.items
+
     def explode(self, item: Any) -> Any:
         raise KeyError(item)
 
@@ -145,6 +148,15 @@ def test_an_error_in_the_first_message_names_the_source():
     error = failure_of(stream)
 
     assert [True] == [note.startswith("in stage 1: from_actors(StampingWorker.rollout x 2)") for note in notes(error)]
+
+
+def test_an_error_of_an_actor_at_its_first_message_names_the_source_too():
+    group = fake_group("box", [Box()])
+    stream = from_actors(group, Box.give, first=(Box.explode, lambda _: "hello")).gather_sync()
+
+    error = failure_of(stream)
+
+    assert [True] == [note.startswith("in stage 1: from_actors(") and note.endswith("box-0") for note in notes(error)]
 
 
 def test_an_error_of_the_items_themselves_names_their_source():

@@ -322,13 +322,13 @@ def check_cut_and_restored_is_uncut(program: Program, cut: int, total: int = 24)
 
     flow = run(before.stream)
     first = take(flow, cut)
-    state = copy.deepcopy(flow.state_dict())
+    state = flow.state_dict()
     states = copy.deepcopy({name: one.state_dict() for name, one in before.objects().items()})
     taps = copy.deepcopy(before.taps)
     going_on = first + take(flow, total - cut)
 
     restored = run(after.stream)
-    restored.load_state_dict(copy.deepcopy(state))
+    restored.load_state_dict(state)  # as it was when it was cut: going on did not change it
     for name, actor in after.actors.items():
         if name in restored_names(restored):
             restored.ask(actor, type(spied(actor)).load_state_dict, states[name])
@@ -416,6 +416,19 @@ def test_two_runs_of_one_stream_do_not_disturb_each_other(program: Program):
     assert ([item for item in expected if item != "end"],) * 2 == tuple(
         [item for item in part if item != "end"] for part in taken
     )
+
+
+@pytest.mark.parametrize("cut", range(20))
+def test_a_message_of_which_only_some_actors_have_room_is_cut_and_restored(cut: int):
+    told = ("then", ("items", 8), (("tell", 3, 1, Route.ALL),))
+
+    check_cut_and_restored_is_uncut(("both", told, ("items", 12)), cut)
+
+
+@pytest.mark.parametrize("cut", range(12))
+@pytest.mark.parametrize("publish_every", [1, 4])
+def test_workers_and_a_learner_that_are_cut_and_restored_go_on_as_if_uncut(cut: int, publish_every: int):
+    check_cut_and_restored_is_uncut(("both", ("loop", 3, 2, publish_every), ("async", 2, 2, 1)), cut)
 
 
 # bounds and ends

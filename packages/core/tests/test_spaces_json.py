@@ -41,7 +41,7 @@ def test_the_keys_of_a_dict_keep_their_order_so_that_weights_still_fit():
 
     read = Spaces.from_json(Spaces(space, space).to_json())
 
-    assert [leaf.path for leaf in leaves(read.observation, "root")] == ["root['z']", "root['a']"]
+    assert ["root['z']", "root['a']"] == [leaf.path for leaf in leaves(read.observation, "root")]
 
 
 def test_an_image_takes_a_line_and_not_a_megabyte():

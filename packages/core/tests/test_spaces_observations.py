@@ -26,7 +26,7 @@ def test_a_box_of_any_dtype_and_shape_is_flattened_to_float32_with_its_values(dt
 
     encoded = adapter.encode(batch)
 
-    assert adapter.size == 6
+    assert 6 == adapter.size
     assert np.float32 == encoded.dtype
     np.testing.assert_array_equal(np.arange(12).reshape(2, 6), encoded)
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rheos.batches import Batch as Batch
     from rheos.batches import BatchInfo as BatchInfo
     from rheos.batches import Episode as Episode
+    from rheos.environments.environment import Environment as Environment
     from rheos.errors import RheosError as RheosError
     from rheos.networks.specs import Activation as Activation
     from rheos.networks.specs import MLP as MLP
@@ -23,13 +24,17 @@ if TYPE_CHECKING:
     from rheos.reports import Report as Report
     from rheos.reports import Weights as Weights
     from rheos.runs.context import RunContext as RunContext
+    from rheos.runs.evaluation import EvaluationResult as EvaluationResult
     from rheos.runs.evaluation import evaluate as evaluate
     from rheos.runs.policy import Policy as Policy
     from rheos.runs.policy import load_policy as load_policy
     from rheos.runs.status import RunResult as RunResult
+    from rheos.runs.status import RunState as RunState
     from rheos.runs.training import train as train
     from rheos.scheduler.flow import Flow as Flow
     from rheos.scheduler.flow import run as run
+    from rheos.seeds import generator_for as generator_for
+    from rheos.spaces import Spaces as Spaces
     from rheos.streams.actors import Actor as Actor
     from rheos.streams.actors import ActorGroup as ActorGroup
     from rheos.streams.actors import NotReady as NotReady
@@ -49,7 +54,9 @@ _HOMES = {
     "Adam": "rheos.backend",
     "Batch": "rheos.batches",
     "BatchInfo": "rheos.batches",
+    "Environment": "rheos.environments.environment",
     "Episode": "rheos.batches",
+    "EvaluationResult": "rheos.runs.evaluation",
     "Flow": "rheos.scheduler.flow",
     "LearnerReport": "rheos.reports",
     "MLP": "rheos.networks.specs",
@@ -63,13 +70,16 @@ _HOMES = {
     "Route": "rheos.streams.actors",
     "RunContext": "rheos.runs.context",
     "RunResult": "rheos.runs.status",
+    "RunState": "rheos.runs.status",
     "ShardedStream": "rheos.streams.stream",
+    "Spaces": "rheos.spaces",
     "Stream": "rheos.streams.stream",
     "Weights": "rheos.reports",
     "concurrently": "rheos.streams.stream",
     "evaluate": "rheos.runs.evaluation",
     "from_actors": "rheos.streams.stream",
     "from_items": "rheos.streams.stream",
+    "generator_for": "rheos.seeds",
     "hookimpl": "rheos.plugins.hooks",
     "load_policy": "rheos.runs.policy",
     "round_robin": "rheos.streams.stream",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from rheos.configuration.run_config import EnvironmentConfig
 
 __all__ = ["GymEnvironment", "find_spec", "make_environment"]
+
+_making = threading.RLock()
+"""Held while environments are made: two threads that silence warnings at once would leave them silent."""
 
 
 def make_environment(config: EnvironmentConfig) -> Environment:
@@ -145,7 +149,7 @@ def _versions_of(name: str) -> str:
 @contextmanager
 def _telling_failures(config: EnvironmentConfig, worker: str) -> Iterator[None]:
     """Silence the warnings of making environments, and tell in one line why one cannot be made."""
-    with warnings.catch_warnings():
+    with _making, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             yield

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import importlib.util
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
+from rheos.plugins.entry_points import entry_points
 from rheos.plugins.hooks import PROJECT
 
 __all__ = [
@@ -45,11 +46,14 @@ class PluginSource:
     """A plugin that is installed, and not imported yet."""
 
     origin: Origin
-    entry_point: EntryPoint
+    reference: str
+    """`module`, or `module:object`."""
 
     def load(self) -> object:
         """Import the plugin; whatever its import raises is passed on."""
-        return self.entry_point.load()
+        module_name, _, name = self.reference.partition(":")
+        module = importlib.import_module(module_name)
+        return getattr(module, name) if name else module
 
 
 @dataclass(frozen=True)
@@ -88,12 +92,12 @@ class ConfigFile:
 
 def plugin_sources() -> tuple[PluginSource, ...]:
     """Return every installed plugin, in the order of packages and names."""
-    return tuple(PluginSource(origin, entry) for origin, entry in _entries()[PROJECT])
+    return tuple(PluginSource(origin, reference) for origin, reference in _entries()[PROJECT])
 
 
 def config_packages() -> tuple[ConfigPackage, ...]:
     """Return every installed package of configuration files, in the order of packages and names."""
-    return tuple(ConfigPackage(origin, entry.value) for origin, entry in _entries()[_CONFIG_GROUP])
+    return tuple(ConfigPackage(origin, package) for origin, package in _entries()[_CONFIG_GROUP])
 
 
 def config_files(groups: Iterable[str], packages: Iterable[ConfigPackage] | None = None) -> Iterator[ConfigFile]:
@@ -115,15 +119,11 @@ def forget_entry_points() -> None:
 
 
 @functools.cache
-def _entries() -> Mapping[str, Sequence[tuple[Origin, EntryPoint]]]:
+def _entries() -> Mapping[str, Sequence[tuple[Origin, str]]]:
     """Read our entry points, once a process: it takes a look into every installed package."""
-    installed = entry_points()
-    return {group: _sorted(installed.select(group=group)) for group in (PROJECT, _CONFIG_GROUP)}
-
-
-def _sorted(entries: Iterable[EntryPoint]) -> list[tuple[Origin, EntryPoint]]:
-    found = []
-    for entry in entries:
-        package, version = (entry.dist.name, entry.dist.version) if entry.dist else ("(unknown)", "?")
-        found.append((Origin(entry.name, package, version), entry))
-    return sorted(found, key=lambda item: (item[0].package, item[0].plugin))
+    found: dict[str, list[tuple[Origin, str]]] = {PROJECT: [], _CONFIG_GROUP: []}
+    for entry in entry_points(found):
+        found[entry.group].append((Origin(entry.name, entry.package, entry.version), entry.value))
+    return {
+        group: sorted(entries, key=lambda item: (item[0].package, item[0].plugin)) for group, entries in found.items()
+    }

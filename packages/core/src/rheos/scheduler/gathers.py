@@ -80,7 +80,7 @@ class _Gather(RunningNode):
     def finished(self, call: Call) -> None:
         """Take in a reply."""
         if call.error is not None:
-            where = self._functions.get(call.failed_in or "")
+            where = self._source if call.key in self._greetings else self._functions.get(call.failed_in or "")
             self.fail(call.error, self.items + 1, (call.actor,), where)
         if call.key in self._greetings:
             del self._greetings[call.key]

@@ -130,7 +130,6 @@ class RoundRobin(RunningNode):
         self._credit = [Fraction(0)] * len(self.inputs)
         self._child = 0
         self._turns = self._earn(0)
-        self._idle_since: dict[int, int] = {}  # child -> moves of the flow when it had nothing
         self._is_ended = False
 
     def _earn(self, child: int) -> int:
@@ -156,18 +155,16 @@ class RoundRobin(RunningNode):
             self._advance()
         tried: set[int] = set()
         while len(tried) < len(self.inputs):
-            if self._idle_since.get(self._child) != self.engine.moves:
-                answer = self.inputs[self._child].poll()
-                if isinstance(answer, Item) or answer is Signal.DRAINED:
-                    self._turns -= 1
-                    self.items += answer is not Signal.DRAINED
-                    return answer
-                if answer is Signal.END:
-                    self._is_ended = True
-                    return answer
-                if answer is Signal.PENDING:
-                    return answer
-                self._idle_since[self._child] = self.engine.moves
+            answer = self.inputs[self._child].poll()
+            if isinstance(answer, Item) or answer is Signal.DRAINED:
+                self._turns -= 1
+                self.items += answer is not Signal.DRAINED
+                return answer
+            if answer is Signal.END:
+                self._is_ended = True
+                return answer
+            if answer is Signal.PENDING:
+                return answer
             tried.add(self._child)
             self._advance()
         return Signal.IDLE
@@ -178,7 +175,6 @@ class RoundRobin(RunningNode):
             "credit": [(part.numerator, part.denominator) for part in self._credit],
             "child": self._child,
             "turns": self._turns,
-            "idle_since": list(self._idle_since.items()),
             "is_ended": self._is_ended,
         }
 
@@ -188,5 +184,4 @@ class RoundRobin(RunningNode):
         self._credit = [Fraction(numerator, denominator) for numerator, denominator in state["credit"]]
         self._child = state["child"]
         self._turns = state["turns"]
-        self._idle_since = dict(state["idle_since"])
         self._is_ended = state["is_ended"]
