@@ -1,4 +1,4 @@
-"""An extension of griffe, which reads our docstrings: a section `Example:` holds doctests, as `Examples:` does there."""
+"""An extension of griffe, which reads docstrings for the reference: a section `Example:` holds doctests."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from rheos.plugins.entry_points import EntryPoint, entry_points
 
 GROUPS = ("rheos", "rheos.configs")
-Install = Callable[..., None]
 
 
 @pytest.fixture
@@ -23,9 +21,10 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def install(
-    folder: Path, metadata: str, text: str, header: str = "Name: Foo.Bar\nVersion: 1.2\n\nName: not this\n"
-) -> None:
+HEADER = "Name: Foo.Bar\nVersion: 1.2\n\nName: not this\n"
+
+
+def install(folder: Path, metadata: str, text: str, header: str = HEADER) -> None:
     (folder / metadata).mkdir(parents=True)
     (folder / metadata / ("PKG-INFO" if metadata.endswith("egg-info") else "METADATA")).write_text(header)
     (folder / metadata / "entry_points.txt").write_text(text)
@@ -33,9 +32,8 @@ def install(
 
 @pytest.mark.parametrize("group", [*GROUPS, "console_scripts", "pytest11"])
 def test_what_is_installed_here_is_what_the_standard_library_finds(group: str):
-    expected = {
-        (e.name, e.value, e.dist.name, e.dist.version) for e in importlib.metadata.entry_points(group=group) if e.dist
-    }
+    standard = importlib.metadata.entry_points(group=group)
+    expected = {(e.name, e.value, e.dist.name, e.dist.version) for e in standard if e.dist}
 
     found = {(e.name, e.value, e.package, e.version) for e in entry_points([group])}
 
@@ -44,7 +42,8 @@ def test_what_is_installed_here_is_what_the_standard_library_finds(group: str):
 
 
 def test_sections_comments_spaces_and_extras_are_understood(site: Path):
-    text = "[console_scripts]\nfoo = foo:main\n\n[rheos]\n# a comment\nfoo=foo.plugin:hooks [extra]\n\n[ rheos.configs ]\n foo = foo.conf\n"
+    scripts, plugins = "[console_scripts]\nfoo = foo:main\n", "[rheos]\n# a comment\nfoo=foo.plugin:hooks [extra]\n"
+    text = f"{scripts}\n{plugins}\n[rheos.configs]\n foo = foo.conf\n"
     install(site, "foo_bar-1.2.dist-info", text)
 
     found = list(entry_points(GROUPS))

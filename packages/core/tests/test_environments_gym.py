@@ -187,9 +187,12 @@ def test_an_unknown_id_is_refused_with_what_is_near(env_id, hint):
     assert hint in str(caught.value)
 
 
-def test_an_id_that_is_like_nothing_says_how_to_name_a_module():
-    with pytest.raises(UnknownName, match=r"registered with Gymnasium\. If a package .* env\.id=module:name-v0"):
+def test_an_id_that_is_like_nothing_gets_the_nearest_and_how_to_name_a_module():
+    with pytest.raises(UnknownName, match=r"The nearest are (\S+), (\S+), .* env\.id=module:name-v0") as caught:
         describe(id="NoSuchThingAtAll-v0")
+
+    listed = str(caught.value).split("The nearest are ")[1].split(". ")[0].split(", ")
+    assert all(name in gym.registry for name in listed)
 
 
 def test_an_id_may_name_the_module_that_registers_it(register, monkeypatch):

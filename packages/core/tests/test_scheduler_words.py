@@ -307,12 +307,11 @@ def test_tell_by_source_refuses_an_item_that_came_from_none_of_the_group():
 
 
 def test_a_flow_ends_only_when_every_message_is_acknowledged():
-    actor = fake_actor("c", Counter())
-    stream = concurrently(from_items(range(20)).tell(actor, Counter.tell, in_flight=100).drain(), from_items([1]))
+    group = counters(3)
 
-    list(run(stream))
+    list(run(from_items(range(20)).tell(group, Counter.tell, in_flight=100, route=Route.ALL).drain()))
 
-    assert list(range(20)) == spied(actor).told
+    assert [list(range(20))] * 3 == told(group)
 
 
 # provenance

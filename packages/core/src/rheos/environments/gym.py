@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import threading
 import warnings
@@ -117,12 +118,18 @@ def find_spec(env_id: str) -> EnvSpec:
         _import(module, env_id)
     spec = gym.registry.get(name)
     if spec is None:
-        hint = _versions_of(name) or did_you_mean(name, gym.registry)
+        hint = _versions_of(name) or did_you_mean(name, gym.registry) or _nearest(name)
         raise UnknownName(
             f"No environment {name!r} is registered with Gymnasium. {hint}"
             "If a package of yours registers it, name the module, too: env.id=module:name-v0."
         )
     return spec
+
+
+def _nearest(name: str) -> str:
+    """Return the registered ids that are least unlike a name, for when none is near."""
+    ids = difflib.get_close_matches(name, list(gym.registry), n=3, cutoff=0.0)
+    return f"The nearest are {', '.join(ids)}. " if ids else ""
 
 
 def _import(module: str, env_id: str) -> None:

@@ -1,7 +1,7 @@
 """Entry points of installed packages, read from their metadata.
 
-`importlib.metadata` can do this, too, but it imports an email parser and an archive reader: a third of the time in which
-`rheos list` is to answer. So the few lines that are needed are read here; packages inside of zip files are not seen.
+`importlib.metadata` can do this, too, but it imports an email parser and an archive reader: a third of the time in
+which `rheos list` is to answer. So the few lines that are needed are read here; packages in zip files are not seen.
 """
 
 from __future__ import annotations

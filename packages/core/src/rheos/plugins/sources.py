@@ -124,6 +124,6 @@ def _entries() -> Mapping[str, Sequence[tuple[Origin, str]]]:
     found: dict[str, list[tuple[Origin, str]]] = {PROJECT: [], _CONFIG_GROUP: []}
     for entry in entry_points(found):
         found[entry.group].append((Origin(entry.name, entry.package, entry.version), entry.value))
-    return {
-        group: sorted(entries, key=lambda item: (item[0].package, item[0].plugin)) for group, entries in found.items()
-    }
+    for entries in found.values():
+        entries.sort(key=lambda item: (item[0].package, item[0].plugin))
+    return found

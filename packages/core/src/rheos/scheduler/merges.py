@@ -155,17 +155,18 @@ class RoundRobin(RunningNode):
             self._advance()
         tried: set[int] = set()
         while len(tried) < len(self.inputs):
-            answer = self.inputs[self._child].poll()
-            if isinstance(answer, Item) or answer is Signal.DRAINED:
-                self._turns -= 1
-                self.items += answer is not Signal.DRAINED
-                return answer
-            if answer is Signal.END:
-                self._is_ended = True
-                return answer
-            if answer is Signal.PENDING:
-                return answer
-            tried.add(self._child)
+            if self._child not in tried:
+                answer = self.inputs[self._child].poll()
+                if isinstance(answer, Item) or answer is Signal.DRAINED:
+                    self._turns -= 1
+                    self.items += answer is not Signal.DRAINED
+                    return answer
+                if answer is Signal.END:
+                    self._is_ended = True
+                    return answer
+                if answer is Signal.PENDING:
+                    return answer
+                tried.add(self._child)
             self._advance()
         return Signal.IDLE
 
