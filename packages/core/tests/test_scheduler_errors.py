@@ -350,19 +350,21 @@ def mutate(array: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "inside"),
+    ("make", "inside"),  # made anew for each test, or what one froze would be frozen for all
     [
-        (np.zeros(2), lambda value: value),
-        ({"a": {"b": np.zeros(2)}}, lambda value: value["a"]["b"]),
-        ([np.zeros(2)], lambda value: value[0]),
-        ((1, np.zeros(2)), lambda value: value[1]),
-        (Tree(1, (np.zeros(2),)), lambda value: value.parts[0]),
-        (Tree(np.zeros(2)), lambda value: value.array),
-        (Batch({"rewards": np.zeros(2)}), lambda value: value["rewards"]),
+        (lambda: np.zeros(2), lambda value: value),
+        (lambda: {"a": {"b": np.zeros(2)}}, lambda value: value["a"]["b"]),
+        (lambda: [np.zeros(2)], lambda value: value[0]),
+        (lambda: (1, np.zeros(2)), lambda value: value[1]),
+        (lambda: Tree(1, (np.zeros(2),)), lambda value: value.parts[0]),
+        (lambda: Tree(np.zeros(2)), lambda value: value.array),
+        (lambda: Batch({"rewards": np.zeros(2)}), lambda value: value["rewards"]),
     ],
 )
 @pytest.mark.parametrize("where", ["reply", "message", "first message", "tee", "gather", "function at the actor"])
-def test_an_array_in_a_flow_is_read_only_wherever_somebody_else_may_hold_it(value: Any, inside: Any, where: str):
+def test_an_array_in_a_flow_is_read_only_wherever_somebody_else_may_hold_it(make: Any, inside: Any, where: str):
+    value = make()
+
     def spoil(item: Any) -> Any:
         mutate(inside(item))
         return item
@@ -416,3 +418,20 @@ def test_a_class_is_an_item_like_any_other():
 
 def test_what_a_flow_gives_is_typed_as_a_flow():
     assert isinstance(run(from_items([1])), Flow)
+
+
+def test_an_actor_that_goes_on_writing_to_a_buffer_that_it_gave_away_gets_an_error():
+    class Reusing:
+        def __init__(self) -> None:
+            self.buffer = np.zeros(4)
+
+        def give(self) -> Any:
+            self.buffer[0] += 1
+            return self.buffer[:2]
+
+    flow = run(from_actors(fake_group("reusing", [Reusing()]), Reusing.give).gather_sync())
+    (first,) = next(flow)
+
+    with pytest.raises(ValueError, match="read-only"):
+        next(flow)
+    assert first.tolist() == [1, 0]

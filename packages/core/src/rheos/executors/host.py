@@ -98,12 +98,18 @@ def user_stop_iteration(label: str, cause: BaseException) -> UserStopIteration:
 
 
 def freeze(value: Any) -> Any:
-    """Make every array in a tree of dicts, lists, tuples and dataclasses read-only, in place, and return the tree."""
+    """Make every array in a tree of dicts, lists, tuples and dataclasses read-only, in place, and return the tree.
+
+    Of a view, what it views becomes read-only, too: who keeps writing to a buffer that it gave away gets an error.
+    """
     kind = type(value)
     if kind in _ATOMS:
         return value
     if isinstance(value, np.ndarray):
-        value.flags.writeable = False
+        array: Any = value
+        while isinstance(array, np.ndarray):
+            array.flags.writeable = False
+            array = array.base
     elif isinstance(value, Mapping):
         for part in value.values():
             freeze(part)
