@@ -6,6 +6,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from rheos import Batch, BatchInfo
 from rheos.arrays.numpy_namespace import numpy_xp
 from rheos.configuration.run_config import BackendConfig
 from rheos.networks.initial import initial_weights
@@ -17,7 +18,6 @@ from rheos_ops.learners import GradientLearner, LearnerSpec
 from rheos_ppo.config import PPOConfig
 from rheos_ppo.losses import COLUMNS, PPOLoss
 from rheos_ppo.policy import actor_critic
-from rheos import Batch, BatchInfo
 
 BACKENDS = load_registry().names(Kind.BACKEND)
 ACTIONS = {"Discrete": gym.spaces.Discrete(3), "Box": gym.spaces.Box(-1.0, 1.0, (2,), np.float32)}
@@ -62,7 +62,7 @@ def test_loss_and_metrics_are_those_of_numpy(backend_name, action_space):
 @pytest.mark.parametrize("action_space", ACTIONS.values(), ids=ACTIONS.keys())
 @pytest.mark.parametrize("backend_name", BACKENDS)
 def test_one_update_moves_every_weight_and_lowers_the_loss_on_its_batch(backend_name, action_space):
-    acts, loss, weights, batch = problem(action_space)
+    acts, loss, _, batch = problem(action_space)
     backend = make_backend(BackendConfig(backend_name), "cpu")
     spec = LearnerSpec(acts.networks, loss, COLUMNS, learning_rate=1e-3, num_epochs=2)
     learner = GradientLearner(backend, spec, seed=0)

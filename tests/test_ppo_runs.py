@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import rheos
+from rheos_cli.main import main
 
 SMALL = {"name": "ppo", "rollout_steps": 32, "minibatch_size": 64}
 
@@ -69,12 +70,15 @@ def test_ppo_learns_cartpole_a_good_deal_in_40_000_steps(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("words", [["algo=ppo", "env=cartpole"], ["exp=ppo-cartpole"]], ids=" ".join)
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_ppo_solves_cartpole_within_300_000_steps(tmp_path, seed):
+def test_ppo_solves_cartpole_within_300_000_steps(tmp_path, words, seed):
     """The threshold of CartPole-v1: a mean return of 475 over the last 100 episodes."""
-    stop = {"env_steps": 300_000, "episode_return": 475}
+    stop = ["stop.env_steps=300000", "stop.episode_return=475"]
 
-    result = rheos.train("ppo", env="CartPole-v1", seed=seed, stop=stop, run_dir=tmp_path / "run")
+    code = main(["train", *words, *stop, f"seed={seed}", f"run_dir={tmp_path / 'run'}"])
 
-    assert result.episode_return_mean >= 475
-    assert result.env_steps <= 300_000
+    status = json.loads((tmp_path / "run" / "status.json").read_text())
+    assert 0 == code
+    assert status["episode_return_mean"] >= 475
+    assert status["env_steps"] <= 300_000

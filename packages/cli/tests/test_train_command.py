@@ -133,7 +133,7 @@ def test_several_values_are_what_a_multirun_is_for(runs, capsys):
 
 
 def test_an_algorithm_must_be_chosen(runs, capsys):
-    code = main(["train", "env=cartpole"])
+    code = main(["train", "env=cartpole", "backend=fake"])
 
     assert 2 == code
     assert re.match(r"rheos: algo: not chosen\. Write algo=<name>\. Installed: (\w+, )*walk", capsys.readouterr().err)
@@ -142,7 +142,7 @@ def test_an_algorithm_must_be_chosen(runs, capsys):
 def test_an_algorithm_whose_package_has_no_file_for_it_says_so(runs, install, capsys):
     install("bare", group="nogroup")
 
-    code = main(["train", "algo=bare"])
+    code = main(["train", "algo=bare", "backend=fake"])
 
     message = "rheos: The algorithm 'bare' of package bare-package 1.2 comes without a file algo/bare.yaml"
     assert 2 == code
@@ -262,7 +262,7 @@ def test_a_plugin_that_cannot_be_used_is_a_warning_and_the_run_goes_on(runs, ins
 def test_what_a_broken_plugin_would_have_offered_is_an_error_with_its_cause(runs, install, capsys):
     install("lame", files={"plugin.py": "import no_such_module", "conf/algo/limp.yaml": "name: limp"})
 
-    code = main(["train", "algo=limp"])
+    code = main(["train", "algo=limp", "backend=fake"])
 
     assert 2 == code
     assert capsys.readouterr().err.splitlines()[-1] == (

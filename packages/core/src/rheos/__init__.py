@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from rheos.batches import Episode as Episode
     from rheos.environments.environment import Environment as Environment
     from rheos.errors import RheosError as RheosError
-    from rheos.networks.specs import Activation as Activation
     from rheos.networks.specs import MLP as MLP
+    from rheos.networks.specs import Activation as Activation
     from rheos.networks.specs import Parameter as Parameter
     from rheos.plugins.hooks import hookimpl as hookimpl
     from rheos.policies import PolicySpec as PolicySpec
@@ -87,7 +87,45 @@ _HOMES = {
     "train": "rheos.runs.training",
 }
 
-__all__ = sorted(_HOMES)
+__all__ = [
+    "MLP",
+    "Activation",
+    "Actor",
+    "ActorGroup",
+    "Adam",
+    "Batch",
+    "BatchInfo",
+    "Environment",
+    "Episode",
+    "EvaluationResult",
+    "Flow",
+    "LearnerReport",
+    "NotReady",
+    "Parameter",
+    "Policy",
+    "PolicySpec",
+    "Published",
+    "Report",
+    "RheosError",
+    "Route",
+    "RunContext",
+    "RunResult",
+    "RunState",
+    "ShardedStream",
+    "Spaces",
+    "Stream",
+    "Weights",
+    "concurrently",
+    "evaluate",
+    "from_actors",
+    "from_items",
+    "generator_for",
+    "hookimpl",
+    "load_policy",
+    "round_robin",
+    "run",
+    "train",
+]
 __version__ = "0.1.0"
 
 

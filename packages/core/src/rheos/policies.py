@@ -30,4 +30,4 @@ class PolicySpec:
     explore: Function
     exploit: Function
     draw_noise: Callable[[np.random.Generator, int], npt.NDArray[np.float32]]
-    """`(generator, num) -> noise` `[num, ...]` float32, for `num` actions: a worker draws for a whole fragment at once."""
+    """`(generator, num) -> noise` `[num, ...]`, for `num` actions: a worker draws for a whole fragment at once."""

@@ -140,7 +140,8 @@ def transitions(batch: Batch, names: tuple[str, ...]) -> Columns:
     """
     missing = [name for name in names if name not in batch.columns]
     if missing:
-        raise ShapeError(f"The batch has no column {missing[0]!r}: the loss reads {names}, it has {tuple(batch.columns)}.")
+        has = ", ".join(batch.columns)
+        raise ShapeError(f"The batch has no column {missing[0]!r}: the loss reads {', '.join(names)}, it has {has}.")
     rows = {name: batch[name] for name in names}
     is_transition = batch.columns.get("is_transition")
     if batch.axis == 1:
@@ -151,5 +152,5 @@ def transitions(batch: Batch, names: tuple[str, ...]) -> Columns:
     return rows
 
 
-def _mean(steps: list[dict[str, npt.NDArray[np.generic]]]) -> dict[str, float]:
-    return {name: float(np.mean([step[name] for step in steps], dtype=np.float64)) for name in steps[0]}
+def _mean(steps: list[dict[str, Any]]) -> dict[str, float]:
+    return {name: sum(float(step[name]) for step in steps) / len(steps) for name in steps[0]}

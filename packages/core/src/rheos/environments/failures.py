@@ -7,7 +7,7 @@ from rheos.errors import EnvironmentFailed
 __all__ = ["SubprocessFailed", "cause_of", "environment_failed"]
 
 
-class SubprocessFailed(Exception):  # noqa: N818  (named as EnvironmentFailed is)
+class SubprocessFailed(Exception):
     """An environment failed in a process of its own; the far traceback is its note.
 
     Args:
