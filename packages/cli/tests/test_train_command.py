@@ -296,10 +296,10 @@ def test_a_package_of_files_that_cannot_be_imported_is_left_out(runs, install, t
     assert (0, 1) == (code, len(runs.configs))
 
 
-def test_the_search_path_has_the_packages_by_name(runs, monkeypatch, capsys):
-    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # Hydra adds one, for good
-    monkeypatch.setattr(logging.getLogger(), "level", logging.WARNING)
+def test_the_search_path_has_the_packages_by_name_and_logging_is_as_before(runs, capsys):
+    before = logging.getLogger().handlers[:], logging.getLogger().level
 
     main(["train", "--info", "searchpath", *BASE])
 
     assert "pkg://walk_package.conf" in capsys.readouterr().out
+    assert before == (logging.getLogger().handlers[:], logging.getLogger().level)

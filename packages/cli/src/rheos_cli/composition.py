@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.resources
+import logging
 import os
 import re
 import sys
@@ -132,13 +133,20 @@ def _clear_errors(words: Sequence[str]) -> Iterator[None]:
 
 @contextmanager
 def _process_state(argv: list[str]) -> Iterator[None]:
-    """Give Hydra its command line, and have it raise its errors rather than print them and exit."""
+    """Give Hydra its command line, and have it raise its errors rather than print them and exit.
+
+    Some of its flags turn on logging for the whole process; that is taken back as well.
+    """
     before, full_error = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
     sys.argv, os.environ["HYDRA_FULL_ERROR"] = argv, "1"
     try:
         yield
     finally:
         sys.argv = before
+        root.handlers[:] = handlers
+        root.setLevel(level)
         if full_error is None:
             del os.environ["HYDRA_FULL_ERROR"]
         else:
