@@ -160,11 +160,12 @@ def test_an_error_of_an_actor_at_its_first_message_names_the_source_too():
 
 
 def test_an_error_of_the_items_themselves_names_their_source():
-    def items() -> Iterator[int]:
-        yield 1
-        raise OSError("disk")
+    class Broken:
+        def __iter__(self) -> Iterator[int]:
+            yield 1
+            raise OSError("disk")
 
-    error = failure_of(from_items(items()))
+    error = failure_of(from_items(Broken()))
 
     assert isinstance(error, OSError)
     assert [True] == [note.startswith("in stage 1: from_items [") and note.endswith("item 2") for note in notes(error)]
@@ -435,3 +436,16 @@ def test_an_actor_that_goes_on_writing_to_a_buffer_that_it_gave_away_gets_an_err
     with pytest.raises(ValueError, match="read-only"):
         next(flow)
     assert first.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("source", ["items", "map", "flat_map"])
+def test_a_stage_behind_a_message_cannot_change_what_was_sent(source: str):
+    box, made = Box(), np.zeros(2)
+    stream = {
+        "items": from_items([made]),
+        "map": from_items([1]).map(lambda _: made),
+        "flat_map": from_items([1]).flat_map(lambda _: [made]),
+    }[source]
+
+    with pytest.raises(ValueError, match="read-only"):
+        list(run(stream.tell(fake_actor("box", box), Box.keep).tap(mutate)))

@@ -343,3 +343,25 @@ def test_a_learner_outside_the_flow_is_started_when_its_weights_are_wanted():
 
     assert [0] == versions_in(batch)
     assert spied(learner).is_closed
+
+
+def test_a_first_message_that_remembers_something_is_each_runs_own():
+    class Counting:
+        def __init__(self) -> None:
+            self.count = 0
+
+        def __call__(self, _: object) -> Weights:
+            self.count += 1
+            return Weights(self.count, {})
+
+        def state_dict(self) -> dict[str, int]:
+            return {"count": self.count}
+
+        def load_state_dict(self, state: dict[str, int]) -> None:
+            self.count = state["count"]
+
+    stream = from_actors(stamping_workers(2), StampingWorker.rollout, first=(StampingWorker.load, Counting()))
+
+    seen = [[versions_in(batch) for batch in next(run(stream.gather_sync()))] for _ in range(2)]
+
+    assert [[[1], [2]], [[1], [2]]] == seen

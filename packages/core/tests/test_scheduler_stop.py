@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import signal
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -72,6 +73,23 @@ def test_a_closed_flow_has_ended():
     flow.close()
 
     assert [] == list(flow)
+
+
+def test_a_flow_that_cannot_be_built_closes_the_actors_that_it_started(closed: list[str]):
+    class Uncopyable:
+        def __init__(self) -> None:
+            self.lock = threading.Lock()
+
+        def __call__(self, item: Any) -> Any:
+            return item
+
+        def state_dict(self) -> dict[str, Any]:
+            return {}
+
+    with pytest.raises(TypeError, match="lock"):
+        run(through(fake_actor("a", Door("a", closed))).map(Uncopyable()))
+
+    assert ["a"] == closed
 
 
 def test_leaving_the_block_closes(closed: list[str]):
@@ -216,8 +234,11 @@ def test_a_waiting_flow_is_stopped_from_a_signal_handler():
 
 
 def test_a_busy_flow_is_stopped_from_a_signal_handler():
-    endless = concurrently(from_items(iter(int, 1)).drain(), from_items(iter(int, 1)).drain())
-    flow = run(endless)
+    class Endless:
+        def __iter__(self) -> Iterator[int]:
+            return iter(int, 1)
+
+    flow = run(concurrently(from_items(Endless()).drain(), from_items(Endless()).drain()))
     before = signal.signal(signal.SIGALRM, lambda *_: flow.stop())
 
     try:

@@ -73,6 +73,24 @@ def test_every_steps_counts_the_steps_of_each_source_apart():
     assert [None, None, "a", "b", "a"] == sent  # a: 3, 6 -> 2 over, 5 -> 1 over; b: 3, 6
 
 
+def test_every_steps_counts_an_item_of_several_sources_for_each_of_them_in_equal_parts():
+    message = every_steps(4, lambda batch: batch.info.sources)
+    both = concat([fragment(3, 1, source="a"), fragment(3, 1, source="b")])
+
+    sent = [message(item) for item in (both, fragment(2, 1, source="b"), both)]
+
+    assert [None, ("b",), ("a", "b")] == sent  # a: 3, 3, 6; b: 3, 5, 4
+
+
+def test_every_steps_remembers_no_more_than_a_number_for_each_source():
+    message = every_steps(1000, lambda _: "now")
+
+    for order in ("abc", "acb", "bac", "bca", "cab", "cba"):
+        message(concat([fragment(1, 1, source=source) for source in order]))
+
+    assert {"a", "b", "c"} == message.state_dict()["since"].keys()
+
+
 def test_every_steps_goes_on_where_it_was():
     first, second = every_steps(4, lambda _: "now"), every_steps(4, lambda _: "now")
     assert first(fragment(3, 1)) is None

@@ -16,11 +16,11 @@ class PPOConfig:
     rollout_steps: int = setting(128, minimum=1, unit="steps", help="steps of each environment in a rollout")
     discount: float = setting(0.99, minimum=0.0, maximum=1.0, help="weight of a reward one environment step later")
     gae_lambda: float = setting(
-        0.9, minimum=0.0, maximum=1.0, help="0: advantages are TD errors; 1: returns minus the value"
+        0.8, minimum=0.0, maximum=1.0, help="0: advantages are TD errors; 1: returns minus the value"
     )
     num_epochs: int = setting(4, minimum=1, help="passes over the rollouts of a round")
     minibatch_size: int = setting(256, minimum=1, unit="transitions", help="transitions in a gradient step")
-    learning_rate: float = setting(7e-4, exclusive_minimum=0.0, help="step size of Adam")
+    learning_rate: float = setting(1e-3, exclusive_minimum=0.0, help="step size of Adam")
     adam_epsilon: float = setting(1e-5, exclusive_minimum=0.0, help="epsilon of Adam")
     clip_range: float = setting(
         0.2, exclusive_minimum=0.0, help="how far the probability ratio may move from 1 and still be rewarded"

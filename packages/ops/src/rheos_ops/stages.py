@@ -105,7 +105,8 @@ class _WithInfo(Protocol):
 def every_steps(steps: int, message: Callable[[Any], M]) -> EverySteps[M]:
     """Send a message only each time that so many env steps came from the sources of an item: for `tell`.
 
-    Steps are counted for each source apart, so every worker gets its weights as often as its own steps say.
+    Steps are counted for each source apart, so every worker gets its weights as often as its own steps say. Of an
+    item of several sources each is taken to have made an equal part.
 
     Args:
         steps: env steps between two messages, at least 1.
@@ -125,22 +126,25 @@ class EverySteps(Generic[M]):
     def __init__(self, steps: int, message: Callable[[Any], M]) -> None:
         self._steps = steps
         self._message = message
-        self._since: dict[tuple[str, ...], int] = {}
+        self._since: dict[str, float] = {}
 
     def __call__(self, item: _WithInfo) -> M | None:
-        """Count the item; give its message, or None while none is due."""
-        sources = item.info.sources
-        since = self._since.get(sources, 0) + item.info.env_steps
-        self._since[sources] = since % self._steps
-        return self._message(item) if since >= self._steps else None
+        """Count the item; give its message if it is due for one of its sources, and None else."""
+        info = item.info
+        is_due = False
+        for name in info.sources:
+            since = self._since.get(name, 0) + info.env_steps / len(info.sources)
+            is_due |= since >= self._steps
+            self._since[name] = since % self._steps
+        return self._message(item) if is_due else None
 
     def state_dict(self) -> dict[str, Any]:
         """Return the counts."""
-        return {"since": list(self._since.items())}
+        return {"since": dict(self._since)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take the counts."""
-        self._since = {tuple(sources): count for sources, count in state["since"]}
+        self._since = dict(state["since"])
 
 
 def report(learned: LearnerReport) -> Report:

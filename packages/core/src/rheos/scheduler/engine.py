@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from rheos.errors import FlowError
+from rheos.executors.host import freeze
 from rheos.executors.protocol import NOTHING, Call, Completions, Control, RunningActor, Shared
 from rheos.reports import LearnerReport
 from rheos.streams.actors import Actor, Published
@@ -83,7 +84,7 @@ class Engine:
         if running is None:
             known = ", ".join(self._actors) or "none, for the flow is closed or needs none"
             raise FlowError(f"{actor!r} is no actor of this flow. Its actors: {known}.")
-        call = running.call(method, message, through)
+        call = running.call(method, freeze(message), through)
         self._last_key += 1
         call.key, call.owner = self._last_key, owner
         self._outstanding[call.key] = call

@@ -79,18 +79,22 @@ class Flow(Generic[T]):
     def __init__(self, root: nodes.Node, executor: Executor) -> None:
         order = nodes.stages(root)
         self._root_node = root
-        self._engine = Engine(order, executor)
-        running: dict[nodes.Node, RunningNode] = {}
-        for number, node in enumerate(order, 1):
-            if not isinstance(node, nodes.FromActors | nodes.ShardMap):
-                inputs = tuple(running[source] for source in node.inputs if source in running)
-                running[node] = _RUNNING[type(node)](node, number, inputs, self._engine)
-        self._stages = tuple(running.values())
-        self._root = running[root]
-        self._started_s = perf_counter()
         self._failure: tuple[BaseException, TracebackType | None] | None = None
         self._is_ended = False
         self._is_closed = False
+        self._engine = Engine(order, executor)
+        running: dict[nodes.Node, RunningNode] = {}
+        try:
+            for number, node in enumerate(order, 1):
+                if not isinstance(node, nodes.FromActors | nodes.ShardMap):
+                    inputs = tuple(running[source] for source in node.inputs if source in running)
+                    running[node] = _RUNNING[type(node)](node, number, inputs, self._engine)
+        except BaseException:
+            self.close()
+            raise
+        self._stages = tuple(running.values())
+        self._root = running[root]
+        self._started_s = perf_counter()
 
     # items
 
@@ -241,7 +245,7 @@ class Flow(Generic[T]):
 
     def __del__(self) -> None:
         """Close a flow that was forgotten."""
-        if not getattr(self, "_is_closed", True):
+        if hasattr(self, "_engine"):  # else its actors never started
             self.close()
 
 

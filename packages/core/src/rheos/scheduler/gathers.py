@@ -8,7 +8,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from rheos.executors.protocol import NOTHING, Call, Control
-from rheos.scheduler.running import Answer, Item, RunningNode, Signal, State
+from rheos.scheduler.running import (
+    Answer,
+    Item,
+    RunningNode,
+    Signal,
+    State,
+    function_state,
+    load_function_state,
+    own_copy,
+)
 from rheos.streams import nodes
 from rheos.streams.actors import NotReady
 
@@ -35,6 +44,7 @@ class _Gather(RunningNode):
         self._through = tuple(self._functions)
         self._source = source
         self._names = tuple(actor.name for actor in source.group)
+        self._first: Any = None if source.first is None else own_copy(source.first[1])
         self._argument = source.arguments[0] if source.arguments else NOTHING
         self._is_greeted = [False] * len(self._names)
         self._greetings: dict[int, str] = {}  # key of the call -> actor
@@ -60,13 +70,12 @@ class _Gather(RunningNode):
             if state is not None:
                 yield Control.LOAD_FUNCTION_STATE, (function, state)
         if self._source.first is not None:
-            method, message = self._source.first
             try:
-                first = message(None)
+                first = self._first(None)
             except (Exception, GeneratorExit) as error:
                 self.fail(error, self.items + 1, (name,), self._source)
             if first is not None:
-                yield method.__name__, first
+                yield self._source.first[0].__name__, first
 
     def _ask_again(self) -> None:
         """Ask the shards again that were not ready, if the flow has moved since they said so."""
@@ -113,13 +122,17 @@ class _Gather(RunningNode):
 
     def state_dict(self) -> State:
         """Add the requests that are on their way, and the state of the functions at the actors."""
-        return super().state_dict() | {
-            "requests": list(self._requests.items()),
-            "greetings": list(self._greetings.items()),
-            "asleep": list(self._asleep),
-            "is_greeted": list(self._is_greeted),
-            "functions": self._states_of_functions(),
-        }
+        return (
+            super().state_dict()
+            | function_state(self._first)
+            | {
+                "requests": list(self._requests.items()),
+                "greetings": list(self._greetings.items()),
+                "asleep": list(self._asleep),
+                "is_greeted": list(self._is_greeted),
+                "functions": self._states_of_functions(),
+            }
+        )
 
     def _states_of_functions(self) -> dict[str, dict[str, State | None]]:
         return {
@@ -131,6 +144,7 @@ class _Gather(RunningNode):
     def load_state_dict(self, state: State) -> None:
         """Take over the requests that were on their way; shards that had been greeted are new, so they are again."""
         super().load_state_dict(state)
+        load_function_state(self._first, state)
         self._requests = dict(state["requests"])
         self._greetings = dict(state["greetings"])
         self._asleep = deque(tuple(entry) for entry in state["asleep"])

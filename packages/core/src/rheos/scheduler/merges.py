@@ -6,7 +6,6 @@ from collections import deque
 from fractions import Fraction
 from typing import Any
 
-from rheos.executors.host import freeze
 from rheos.scheduler.running import Answer, Item, RunningNode, Signal, State
 
 __all__ = ["Concurrently", "RoundRobin", "Tee", "TeeBranch"]
@@ -32,7 +31,6 @@ class Tee(RunningNode):
         if isinstance(answer, Item):
             self.items += 1
             self.engine.moves += 1
-            freeze(answer.value)
             for unread in self._unread[1:]:
                 unread.append(Item(answer.value, answer.sources))
         elif answer is Signal.END and not self._is_ended:

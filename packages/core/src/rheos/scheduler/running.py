@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from enum import Enum
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from rheos.executors.host import ENDS, user_stop_iteration
@@ -128,14 +129,28 @@ class FunctionNode(RunningNode):
         super().__init__(node, number, inputs, engine)
         self.source = inputs[0]
         self.function: Callable[[Any], Any] = own_copy(node.function)
+        self.taken = 0
+        """Items that its function was given."""
+
+    def call(self, item: Item) -> Any:
+        """Return the function of an item's value."""
+        self.taken += 1
+        started = perf_counter()
+        try:
+            value = self.function(item.value)
+        except (Exception, GeneratorExit) as error:
+            self.fail(error, self.taken, item.sources)
+        self.busy_s += perf_counter() - started
+        return value
 
     def state_dict(self) -> State:
-        """Add the function's state."""
-        return super().state_dict() | function_state(self.function)
+        """Add how many items were taken, and the function's state."""
+        return super().state_dict() | {"taken": self.taken} | function_state(self.function)
 
     def load_state_dict(self, state: State) -> None:
         """Take the function's state, too."""
         super().load_state_dict(state)
+        self.taken = state["taken"]
         load_function_state(self.function, state)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from time import perf_counter
 from typing import Any
 
+from rheos.executors.host import freeze
 from rheos.scheduler.running import Answer, FunctionNode, Item, RunningNode, Signal, State
 
 __all__ = ["Drain", "Filter", "FlatMap", "FromItems", "Map", "Tap"]
@@ -34,7 +35,7 @@ class FromItems(RunningNode):
             self.fail(error, self.items + 1, ())
         self.items += 1
         self.engine.moves += 1
-        return Item(value, ())
+        return Item(freeze(value), ())
 
 
 class Map(FunctionNode):
@@ -43,15 +44,9 @@ class Map(FunctionNode):
     def poll(self) -> Answer:
         """Give the function of the next item."""
         item = self.source.poll()
-        if not isinstance(item, Item):
-            return item
-        self.items += 1
-        started = perf_counter()
-        try:
-            item.value = self.function(item.value)
-        except (Exception, GeneratorExit) as error:
-            self.fail(error, self.items, item.sources)
-        self.busy_s += perf_counter() - started
+        if isinstance(item, Item):
+            item.value = freeze(self.call(item))
+            self.items += 1
         return item
 
 
@@ -61,48 +56,23 @@ class Tap(FunctionNode):
     def poll(self) -> Answer:
         """Give the next item after the effect."""
         item = self.source.poll()
-        if not isinstance(item, Item):
-            return item
-        self.items += 1
-        started = perf_counter()
-        try:
-            self.function(item.value)
-        except (Exception, GeneratorExit) as error:
-            self.fail(error, self.items, item.sources)
-        self.busy_s += perf_counter() - started
+        if isinstance(item, Item):
+            self.call(item)
+            self.items += 1
         return item
 
 
 class Filter(FunctionNode):
-    """Those items for which the predicate is true; `taken` counts the others, too."""
-
-    taken = 0
+    """Those items for which the predicate is true."""
 
     def poll(self) -> Answer:
         """Give the next item if it passes; else it was used up."""
         item = self.source.poll()
-        if not isinstance(item, Item):
-            return item
-        self.taken += 1
-        started = perf_counter()
-        try:
-            passes = self.function(item.value)
-        except (Exception, GeneratorExit) as error:
-            self.fail(error, self.taken, item.sources)
-        self.busy_s += perf_counter() - started
-        if not passes:
-            return Signal.DRAINED
-        self.items += 1
+        if isinstance(item, Item):
+            if not self.call(item):
+                return Signal.DRAINED
+            self.items += 1
         return item
-
-    def state_dict(self) -> State:
-        """Add how many items were taken."""
-        return super().state_dict() | {"taken": self.taken}
-
-    def load_state_dict(self, state: State) -> None:
-        """Take how many items were taken, too."""
-        super().load_state_dict(state)
-        self.taken = state["taken"]
 
 
 class FlatMap(FunctionNode):
@@ -110,7 +80,6 @@ class FlatMap(FunctionNode):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.taken = 0
         self._sources: dict[str, None] = {}
         self._ready: deque[Item] = deque()
         self._is_finished = False
@@ -142,7 +111,7 @@ class FlatMap(FunctionNode):
         sources = tuple(self._sources)
         started = perf_counter()
         try:
-            self._ready.extend(Item(value, sources) for value in function(*arguments))
+            self._ready.extend(Item(freeze(value), sources) for value in function(*arguments))
         except (Exception, GeneratorExit) as error:
             self.fail(error, self.taken, sources)
         self.busy_s += perf_counter() - started
@@ -152,7 +121,6 @@ class FlatMap(FunctionNode):
     def state_dict(self) -> State:
         """Add what is ready, and where what was taken since came from."""
         return super().state_dict() | {
-            "taken": self.taken,
             "sources": list(self._sources),
             "ready": [(item.value, item.sources) for item in self._ready],
             "is_finished": self._is_finished,
@@ -161,7 +129,6 @@ class FlatMap(FunctionNode):
     def load_state_dict(self, state: State) -> None:
         """Take what is ready, too."""
         super().load_state_dict(state)
-        self.taken = state["taken"]
         self._sources = dict.fromkeys(state["sources"])
         self._ready = deque(Item(value, tuple(sources)) for value, sources in state["ready"])
         self._is_finished = state["is_finished"]

@@ -61,8 +61,8 @@ class ActorGroup(Generic[A_co]):
     """
 
     def __init__(self, role: str, count: int, factory: Callable[[int], A_co]) -> None:
-        if count < 1:
-            raise FlowMistake(f"ActorGroup({role!r}) has {count} actors: a group needs at least one.")
+        if not isinstance(count, int) or count < 1:
+            raise FlowMistake(f"ActorGroup({role!r}): count={count!r}, expected a whole number of at least 1.")
         self.role = role
         self._actors = tuple(Actor(f"{role}-{index}", partial(factory, index)) for index in range(count))
 
@@ -103,7 +103,8 @@ class Published(Generic[M_co]):
     """A message that stands for what an actor published last; the flow fills it in when it is sent.
 
     An actor publishes with a `LearnerReport` that carries weights. Only if it has not published yet is it
-    asked, with `method`, and once for all who wait; so nobody waits for a busy actor (DESIGN 3.2.11).
+    asked, with `method`, and once for all; so nobody waits for a busy actor (DESIGN 3.2.11). An actor whose replies
+    are of another type publishes nothing: what it gave when it was asked stays the newest.
     """
 
     actor: Actor[Any]

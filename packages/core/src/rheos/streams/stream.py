@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from math import inf
 from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar, overload
@@ -253,14 +253,22 @@ def from_actors(
 def from_items(items: Iterable[T]) -> Stream[T]:
     """Make a finite source; for tests and offline data.
 
-    Every run iterates over `items` anew, and a restored one skips what was given: so give a list, not an iterator.
+    Every run iterates over `items` anew, and a restored one skips what was given: so it must be a list, or another
+    iterable that can be gone through again. Arrays in it become read-only.
+
+    Raises:
+        FlowMistake: for an iterator, or what is not iterable at all.
     """
+    if not hasattr(items, "__iter__") or isinstance(items, Iterator):
+        raise FlowMistake(
+            f"[{caller()}] from_items: got {items!r}, expected what every run can go through: make it a list."
+        )
     return Stream(nodes.FromItems(origin=caller(), items=items))
 
 
 def concurrently(*streams: Stream[T]) -> Stream[T]:
     """Merge streams: whichever is ready, fairly; ends when all have ended."""
-    _not_empty("concurrently", streams)
+    _streams("concurrently", streams)
     return Stream(nodes.Concurrently(origin=caller(), inputs=tuple(stream.node for stream in streams)))
 
 
@@ -272,14 +280,18 @@ def round_robin(*streams: Stream[T], weights: tuple[float | Fraction, ...] | Non
         weights: how many items of each a cycle takes, all 1 by default. Fractions are exact (0.1 is 1/10) and
             what remains of one is carried to the next cycle.
     """
-    _not_empty("round_robin", streams)
+    _streams("round_robin", streams)
     given = (1,) * len(streams) if weights is None else weights
-    if len(given) != len(streams) or not all(0 < weight < inf for weight in given):
+    if len(given) != len(streams) or not all(map(_is_positive, given)):
         raise FlowMistake(
             f"[{caller()}] round_robin: weights {given} for {len(streams)} streams: give each a finite number above 0."
         )
     exact = tuple(Fraction(str(weight)) if isinstance(weight, float) else Fraction(weight) for weight in given)
     return Stream(nodes.RoundRobin(origin=caller(), inputs=tuple(stream.node for stream in streams), weights=exact))
+
+
+def _is_positive(weight: object) -> bool:
+    return isinstance(weight, int | float | Fraction) and 0 < weight < inf
 
 
 def _group(actors: Actor[A] | ActorGroup[A]) -> ActorGroup[A]:
@@ -306,8 +318,8 @@ def _callable(verb: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _at_least(verb: str, name: str, number: int, least: int) -> int:
-    if number < least:
-        raise FlowMistake(f"[{caller()}] {verb}: {name}={number}, expected at least {least}.")
+    if not isinstance(number, int) or isinstance(number, bool) or number < least:
+        raise FlowMistake(f"[{caller()}] {verb}: {name}={number!r}, expected a whole number of at least {least}.")
     return number
 
 
@@ -315,6 +327,9 @@ def _at_least_one(verb: str, name: str, number: int) -> int:
     return _at_least(verb, name, number, 1)
 
 
-def _not_empty(verb: str, streams: tuple[Stream[Any], ...]) -> None:
+def _streams(verb: str, streams: tuple[Stream[Any], ...]) -> None:
     if not streams:
         raise FlowMistake(f"[{caller()}] {verb}() of no streams: give at least one.")
+    for stream in streams:
+        if not isinstance(stream, Stream):
+            raise FlowMistake(f"[{caller()}] {verb}: got {stream!r}, expected streams; gather a ShardedStream first.")
