@@ -1,4 +1,4 @@
-"""`rheos graph`: the flow of an installed algorithm, as text and as a drawing; nothing is started or written."""
+"""`rheos graph`: the flow of an installed algorithm, as text and as a drawing; no actor is started, nothing is written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
 
 
-def test_both_forms_are_printed_and_nothing_is_started(tmp_path: Path, capsys, monkeypatch):
+def test_both_forms_are_printed_and_no_actor_is_started(tmp_path: Path, capsys, monkeypatch):
     monkeypatch.setattr("rheos_ppo.roles.make_ppo_worker", lambda *_: pytest.fail("a worker was made"))
     monkeypatch.setattr("rheos_ppo.roles.make_ppo_learner", lambda *_: pytest.fail("a learner was made"))
     threads = threading.active_count()

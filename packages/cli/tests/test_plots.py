@@ -104,3 +104,25 @@ def test_measurements_that_cannot_be_read_are_refused(make_run, tmp_path):
 
     with pytest.raises(RunFolderError, match=r"cannot be drawn: could not convert string to float: 'high'"):
         draw_learning_curves([run], tmp_path / "plot.png")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("config.yaml", "algo: {name: [\n  ppo"),
+        ("config.yaml", "seed: ${nowhere}\n"),
+        ("config.yaml", "stop: {episode_return: high}\n"),
+        ("config.yaml", "seed: {a: 1}\n"),
+        ("config.yaml", "- a\n- b\n"),
+        ("config.yaml", "\x00"),
+        ("metrics.csv", "env_steps,episode_return_mean\n1\n"),
+    ],
+)
+def test_a_broken_file_is_refused_in_one_line(make_run, tmp_path, name, text):
+    run = make_run("a")
+    (run / name).write_text(text)
+
+    with pytest.raises(RunFolderError, match=r"a cannot be drawn: ") as caught:
+        draw_learning_curves([run], tmp_path / "plot.png")
+
+    assert "\n" not in str(caught.value)

@@ -208,16 +208,46 @@ def test_an_environment_that_reuses_its_array_does_not_overwrite_its_last_observ
     assert [1.0] == steps[0].observations.ravel().tolist()
 
 
-def test_every_environment_is_seeded_once_with_a_seed_of_its_own():
+def test_every_environment_is_seeded_with_a_seed_of_its_own_and_not_again_after_an_episode():
     envs = [CountingEnv(time_limit=2) for _ in range(3)]
     environments = serial(*envs)
 
     story(environments, 4)
-    environments.reset()
 
     first, *later = zip(*(env.seeds for env in envs), strict=True)
     assert 3 == len(set(first))
-    assert [(None, None, None)] * 3 == later
+    assert [(None, None, None)] * 2 == later
+
+
+def seeds_of(make, counts):
+    """The seeds that the environments get in resets of these counts."""
+    environments, env = make()
+    for count in counts:
+        environments.reset(count)
+    return env.seeds
+
+
+def a_vector():
+    env = CountingVectorEnv([2, 2], DISABLED)
+    return NativeEnvironments(env, seed=0, worker="rollout-0"), env
+
+
+def a_vector_of_many_seeds():
+    env = CountingVectorEnv([2, 2], DISABLED)
+    return NativeEnvironments(env, seed=0, worker="rollout-0", one_seed_each=True), env
+
+
+def one_alone():
+    env = CountingEnv()
+    return serial(env), env
+
+
+@pytest.mark.parametrize("make", [a_vector, a_vector_of_many_seeds, one_alone])
+def test_a_reset_is_seeded_by_how_many_were_before_and_by_nothing_else(make):
+    zero, one, two = seeds_of(make, [0, 1, 2])
+
+    assert zero != one != two != zero
+    assert [two, zero] == seeds_of(make, [2, 0])
 
 
 def test_a_vector_environment_is_seeded_once():

@@ -209,6 +209,7 @@ def test_an_id_may_name_the_module_that_registers_it(register, monkeypatch):
 def test_a_module_that_is_missing_is_told_apart_from_one_that_is_broken(tmp_path, monkeypatch):
     (tmp_path / "broken_environments.py").write_text("import no_such_package_here\n")
     (tmp_path / "failing_environments.py").write_text("raise RuntimeError('no licence')\n")
+    (tmp_path / "exiting_environments.py").write_text("raise SystemExit('no licence')\n")
     monkeypatch.syspath_prepend(tmp_path)
 
     with pytest.raises(UnknownName, match=r"^env\.id: no module 'missing_environments' to import"):
@@ -217,6 +218,8 @@ def test_a_module_that_is_missing_is_told_apart_from_one_that_is_broken(tmp_path
         describe(id="broken_environments:Mine-v0")
     with pytest.raises(PluginError, match=r"importing 'failing_environments' .* RuntimeError: no licence"):
         describe(id="failing_environments:Mine-v0")
+    with pytest.raises(PluginError, match=r"importing 'exiting_environments' .* SystemExit: no licence"):
+        describe(id="exiting_environments:Mine-v0")
 
 
 def test_a_vector_entry_point_that_is_not_there_is_refused_before_anything_is_made():
@@ -246,17 +249,20 @@ def test_a_missing_dependency_of_an_environment_is_told_with_the_command_that_me
         describe(id="Needy-v0").spaces()
 
 
-def test_an_environment_that_cannot_be_made_names_the_cause_and_closes_those_made_before(register):
+@pytest.mark.parametrize(
+    ("error", "cause"), [(OSError("no display"), "OSError: no display"), (SystemExit(0), "SystemExit: 0")]
+)
+def test_an_environment_that_cannot_be_made_names_the_cause_and_closes_those_made_before(register, error, cause):
     made = []
 
     def make_two_only():
         if len(made) == 2:
-            raise OSError("no display")
+            raise error
         made.append(CountingEnv())
         return made[-1]
 
     register("TwoOnly-v0", entry_point=make_two_only)
 
-    with pytest.raises(EnvironmentFailed, match=r"^rollout-0: 'TwoOnly-v0' cannot be made: OSError: no display"):
+    with pytest.raises(EnvironmentFailed, match=f"^rollout-0: 'TwoOnly-v0' cannot be made: {cause}$"):
         describe(id="TwoOnly-v0").make(0, "rollout-0")
     assert [True, True] == [env.is_closed for env in made]

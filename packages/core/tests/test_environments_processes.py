@@ -7,6 +7,7 @@ import os
 import signal
 import traceback
 from functools import partial
+from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -42,6 +43,14 @@ class SendsCtrlC(CountingEnv):
     def step(self, action):
         os.kill(os.getpid(), signal.SIGINT)
         return super().step(action)
+
+
+class GivesFloats(CountingEnv):
+    """Of its space, which says bytes, it gives floats from the second step on."""
+
+    def _observation(self):
+        observation = super()._observation()
+        return observation if self._count < 2 else observation + 300.2
 
 
 class SlowToClose(CountingEnv):
@@ -80,6 +89,8 @@ def test_they_count_as_in_one_process():
         (ZeroDivisionError("division by zero"), "ZeroDivisionError: division by zero"),
         (CannotTravelError("socket", "closed"), "CannotTravelError: socket: closed"),
         (StopIteration(), "StopIteration"),
+        (SystemExit(0), "SystemExit: 0"),
+        (SystemExit("bye"), "SystemExit: bye"),
     ],
 )
 def test_an_error_names_environment_step_and_cause_and_shows_the_far_traceback(error, cause):
@@ -103,11 +114,21 @@ def test_of_several_errors_the_first_environments_is_told():
     environments.close()
 
 
-def test_an_error_in_reset_is_told():
-    environments = in_processes(CountingEnv, partial(FailingEnv, OSError("no map"), at_reset=1))
+@pytest.mark.parametrize(("error", "cause"), [(OSError("no map"), "OSError: no map"), (SystemExit(), "SystemExit")])
+def test_an_error_in_reset_is_told(error, cause):
+    environments = in_processes(CountingEnv, partial(FailingEnv, error, at_reset=1))
 
-    with pytest.raises(EnvironmentFailed, match=r"^rollout-1, environment 1, reset: OSError: no map$"):
+    with pytest.raises(EnvironmentFailed, match=f"^rollout-1, environment 1, reset: {cause}$"):
         environments.reset()
+    environments.close()
+
+
+def test_an_observation_that_its_spaces_dtype_cannot_hold_is_told():
+    space = gym.spaces.Box(0, 255, (1,), np.uint8)
+    environments = in_processes(*(partial(kind, observation_space=space) for kind in (CountingEnv, GivesFloats)))
+
+    with pytest.raises(EnvironmentFailed, match="environment 1, step 2: TypeError: the observation has dtype float64"):
+        run(environments, 2)
     environments.close()
 
 
@@ -146,6 +167,72 @@ def test_an_environment_that_does_not_close_is_ended(monkeypatch):
     environments._env.close(timeout=0.2)
 
     assert [] == multiprocessing.active_children()
+
+
+def test_a_process_ends_by_sigterm_whatever_handler_this_one_has(monkeypatch):
+    monkeypatch.setattr("rheos.environments.processes.CLOSE_TIMEOUT_S", 60.0)
+    before = signal.signal(signal.SIGTERM, lambda number, frame: None)
+    try:
+        environments = in_processes(SlowToClose, SlowToClose)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    environments.reset()
+    processes = list(environments._env.processes)
+
+    environments._env.close(timeout=0.0)
+
+    assert [-signal.SIGTERM] * 2 == [process.exitcode for process in processes]
+
+
+def test_all_processes_together_have_one_time_to_end(monkeypatch):
+    now, waits = [0.0], []
+
+    class Deaf:
+        """Ends by being killed only."""
+
+        pid, is_killed = 1, False
+
+        def terminate(self):
+            pass
+
+        def kill(self):
+            self.is_killed = True
+
+        def is_alive(self):
+            return not self.is_killed
+
+        def join(self, timeout):
+            if timeout is not None:
+                waits.append(timeout)
+                now[0] += timeout
+
+    environments = in_processes(CountingEnv)
+    deaf = [Deaf() for _ in range(3)]
+    with monkeypatch.context() as patch:
+        patch.setattr(environments._env, "processes", deaf)
+        patch.setattr("rheos.environments.processes.time", SimpleNamespace(monotonic=lambda: now[0]))
+        environments._env._end_processes()
+    environments._env._end_processes()
+
+    assert [5.0, 0.0, 0.0] == waits
+    assert all(process.is_killed for process in deaf)
+
+
+def test_a_process_that_cannot_be_started_leaves_no_other(monkeypatch):
+    started, start = [], multiprocessing.Process.start
+
+    def start_one_only(process):
+        if started:
+            raise BlockingIOError("no more processes")
+        started.append(process)
+        start(process)
+
+    monkeypatch.setattr("multiprocessing.process.BaseProcess.start", start_one_only)
+
+    with pytest.raises(BlockingIOError, match="no more processes"):
+        in_processes(CountingEnv, CountingEnv)
+
+    assert [False] == [process.is_alive() for process in started]
 
 
 def test_a_constructor_that_fails_in_one_process_leaves_no_other(capfd):

@@ -124,7 +124,13 @@ def test_a_result_is_json(run_dir):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"), [({"episodes": 0}, "episodes: got 0"), ({"seed": -1}, "seed: got -1")]
+    ("arguments", "message"),
+    [
+        ({"episodes": 0}, "episodes: got 0, expected an integer >= 1"),
+        ({"episodes": "many"}, "episodes: got 'many'"),
+        ({"seed": -1}, "seed: got -1, expected an integer >= 0"),
+        ({"max_episode_steps": None}, "max_episode_steps: got None"),
+    ],
 )
 def test_impossible_numbers_are_refused(tmp_path, arguments, message):
     with pytest.raises(ConfigError, match=message):

@@ -17,7 +17,6 @@ import pytest
 
 from rheos.errors import PluginError, RheosError, RunFolderError, SpaceError, UnknownName, UsageError
 from rheos.plugins import hookimpl
-from rheos.plugins.registry import PluginWarning
 from rheos.runs.checkpoints import load_checkpoint, sha256_of
 from rheos.runs.folder import RunFolder
 from rheos.runs.status import RunState
@@ -168,8 +167,8 @@ def test_weights_are_saved_every_so_many_steps_and_at_the_end():
 
     toy(stop={"env_steps": 1000}, checkpoint={"every_steps": 250}, observers=[witness])
 
-    # a round has 100 steps: the first report at or after 250, 500, 750, 1000; the last one is the end, too
-    assert ["300", "500", "800", "1000", "1000"] == [event[1] for event in witness.seen if event[0] == "saved"]
+    # a round has 100 steps: the first report at or after 250, 500, 750, 1000; the end finds these weights saved
+    assert ["300", "500", "800", "1000"] == [event[1] for event in witness.seen if event[0] == "saved"]
     assert {"500", "800", "1000"} == {path.name for path in (RUN / "checkpoints").iterdir()}
 
 
@@ -241,22 +240,6 @@ def test_an_observer_with_a_mistyped_hook_is_refused_and_nothing_is_left(here):
         toy(observers=[Mistyped()])
 
     assert [] == list(here.iterdir())
-
-
-def test_a_plugin_that_fails_is_a_warning_and_the_run_goes_on():
-    registry = toy_registry()
-
-    class Plugin:
-        @hookimpl
-        def rheos_report(self, run, row):
-            raise OSError("disk full")
-
-    registry._manager.register(Plugin())
-
-    with pytest.warns(PluginWarning, match=r"a plugin failed in rheos_report: OSError\('disk full'\); the run goes on"):
-        result = toy(stop={"env_steps": 3000}, registry=registry)
-
-    assert RunState.DONE == result.state
 
 
 def test_an_observer_that_raises_ends_the_run():

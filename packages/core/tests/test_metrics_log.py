@@ -80,6 +80,14 @@ def test_a_line_that_is_still_being_written_is_left_out(path):
     assert {"env_steps": [1.0], "loss": [0.5]} == read_metrics(path)
 
 
+@pytest.mark.parametrize("line", ["2", "2,0.5,7", "", '"2,0.5'])
+def test_a_row_that_does_not_fit_the_header_is_refused_by_its_number(path, line):
+    path.write_text(f"env_steps,loss\n1,0.5\n{line}\n")
+
+    with pytest.raises(ValueError, match=r"metrics\.csv: row 2 has \d cells, the header has 2"):
+        read_metrics(path)
+
+
 def test_an_empty_file_has_no_columns(path):
     path.write_text("")
 

@@ -122,7 +122,6 @@ def test_large_networks_act_by_the_backend_with_the_same_actions(trained, monkey
     in_numpy = load(run_dir).act(observations)
 
     monkeypatch.setattr("rheos.runs.policy.acts_in_numpy", lambda specs: False)
-    monkeypatch.setattr("rheos.plugins.resolving._registry", toy_registry)
 
     assert in_numpy.tolist() == load(run_dir).act(observations).tolist()
 
@@ -141,6 +140,21 @@ def test_a_run_that_never_saved_weights_is_refused(trained, tmp_path):
 
     with pytest.raises(RunFolderError, match=r"run has no checkpoint yet"):
         load(run_dir)
+
+
+@pytest.mark.parametrize(
+    "spaces",
+    [{}, {"observation": {}, "action": {}}, {"observation": {"type": "Box"}, "action": {"type": "Discrete", "n": 0}}],
+)
+def test_spaces_that_cannot_be_read_are_refused_in_one_line(trained, spaces):
+    run_dir = trained()
+    path = run_dir / "checkpoints" / "300" / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "spaces": spaces}))
+
+    with pytest.raises(RunFolderError, match=r"300 is a broken checkpoint: the 'spaces' of its manifest") as caught:
+        load(run_dir)
+
+    assert "\n" not in str(caught.value)
 
 
 def test_a_folder_that_is_no_run_is_refused_in_one_line(tmp_path):

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from rheos.configuration.run_config import RunConfig
+from rheos.configuration.run_config import EnvironmentConfig, RunConfig
 from rheos.configuration.settings import setting
-from rheos.errors import ConfigError, UnknownName
+from rheos.errors import ConfigError, PluginError, UnknownName
 from rheos.plugins import Registry, hookimpl
 from rheos.plugins.loading import load_plugins
+from rheos.plugins.resolving import settings_class
 from rheos.plugins.sources import Origin
 from rheos.plugins.specs import AlgorithmSpec, BackendSpec, EnvironmentSpec, ExecutorSpec, LoggerSpec
 
@@ -25,10 +26,17 @@ class SearchConfig:
 
 
 @dataclass(frozen=True)
-class MazeConfig:
+class MazeConfig(EnvironmentConfig):
     name: str = "maze"
     size: int = setting(5, minimum=2)
-    num_envs: int = setting(1, minimum=1)
+
+
+@dataclass(frozen=True)
+class OwnConfig:
+    name: str = "own"
+    num_envs: int = 1
+    workers: int = 1
+    mode: str = "auto"
 
 
 @pytest.fixture
@@ -123,6 +131,27 @@ def test_every_name_is_looked_up_also_those_of_loggers(registry):
     )
     assert refusal(registry, logger={"names": ["tensorbord"]}).startswith("No logger 'tensorbord'. Did you mean")
     assert refusal(registry, executor={"name": "ray"}).endswith("pip install rheos-executor-ray")
+
+
+@pytest.mark.parametrize(
+    ("spec_class", "base"),
+    [(EnvironmentSpec, "EnvironmentConfig"), (BackendSpec, "BackendConfig"), (ExecutorSpec, "ExecutorConfig")],
+)
+def test_settings_that_rheos_reads_itself_derive_from_its_own(monkeypatch, spec_class, base):
+    module = ModuleType("configs_of_a_test")
+    vars(module).update(OwnConfig=OwnConfig)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    spec = spec_class(name="own", summary="", factory="nowhere:nothing", config="configs_of_a_test:OwnConfig")
+
+    with pytest.raises(PluginError, match=rf"the settings of 'own' \(configs_of_a_test:OwnConfig\) .*:{base}\.$"):
+        settings_class(spec)
+
+
+def test_settings_that_are_no_dataclass_are_refused():
+    nowhere = dict.fromkeys(("roles", "flow", "policy"), "nowhere:nothing")
+
+    with pytest.raises(PluginError, match=r"the settings of 'own' \(sys:path\) cannot be used: expected a dataclass"):
+        settings_class(AlgorithmSpec(name="own", summary="", config="sys:path", **nowhere))
 
 
 def test_plugins_and_configuration_import_nothing_heavy():

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from rheos import Actor, Batch, Flow, Published, Route, Stream, concurrently, from_actors, from_items, run
-from rheos.errors import EnvironmentFailed, UserStopIteration
+from rheos.errors import EnvironmentFailed, UserExit, UserStopIteration
 from rheos.testing.fakes import (
     CountingLearner,
     StampingWorker,
@@ -449,3 +449,22 @@ def test_a_stage_behind_a_message_cannot_change_what_was_sent(source: str):
 
     with pytest.raises(ValueError, match="read-only"):
         list(run(stream.tell(fake_actor("box", box), Box.keep).tap(mutate)))
+
+
+@pytest.mark.parametrize("verb", ["map", "filter", "tap", "flat_map", "message"])
+def test_an_exit_in_a_function_of_the_driver_is_an_error_that_says_where(verb: str):
+    def leave(item: Any) -> Any:
+        raise SystemExit("bye")
+
+    items = from_items([1])
+    stream: Stream[Any] = (
+        items.tell(fake_actor("box", Box()), Box.keep, message=leave)
+        if verb == "message"
+        else getattr(items, verb)(leave)
+    )
+
+    error = failure_of(stream)
+
+    assert isinstance(error, UserExit)
+    assert "SystemExit(bye)" in str(error)
+    assert [True] == [note.startswith("in stage 2: ") for note in notes(error)]

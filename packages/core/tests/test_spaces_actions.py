@@ -89,9 +89,33 @@ def test_every_decoded_action_is_inside_the_space(space):
 
 @pytest.mark.parametrize(
     "space",
-    [spaces.MultiBinary(3), spaces.Dict(a=spaces.Discrete(2)), spaces.Text(4)],
+    [spaces.MultiBinary(3), spaces.Dict(a=spaces.Discrete(2)), spaces.Text(4), spaces.Tuple([])],
     ids=str,
 )
 def test_other_actions_are_refused_at_construction(space):
     with pytest.raises(SpaceError, match=r"^action: got .*, expected Discrete or Box"):
         ActionAdapter(space)
+
+
+def test_a_refused_composite_names_the_leaf_and_the_reason():
+    space = spaces.Dict(arm=spaces.Discrete(2), leg=spaces.Tuple([spaces.Box(-1, 1), spaces.MultiBinary(3)]))
+
+    with pytest.raises(
+        SpaceError, match=r"^action\['leg'\]\[1\]: got MultiBinary\(3\), expected .*: MultiBinary is not decoded"
+    ):
+        ActionAdapter(space)
+
+
+def test_a_composite_of_leaves_that_could_stand_alone_names_all_of_them():
+    space = spaces.Dict(arm=spaces.Discrete(2), leg=spaces.Box(-1, 1))
+
+    with pytest.raises(
+        SpaceError, match=r"^action: got Dict\(.*: Dict of action\['arm'\], action\['leg'\] is not decoded"
+    ):
+        ActionAdapter(space)
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0)])
+def test_actions_without_entries_are_refused(shape):
+    with pytest.raises(SpaceError, match=r"^action: got Box\(.*, which has no entries"):
+        ActionAdapter(spaces.Box(-1, 1, shape))

@@ -105,3 +105,26 @@ def test_what_has_no_fixed_size_is_refused_with_the_path_of_the_leaf():
 def test_a_sequence_of_boxes_is_refused():
     with pytest.raises(SpaceError, match=r"^observation: got Sequence\("):
         ObservationAdapter(spaces.Sequence(spaces.Box(0, 1, (2,))))
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Box(0, 1, (0,)),
+        spaces.Box(0, 1, (3, 0), np.uint8),
+        spaces.Dict(a=spaces.Box(0, 1, (0,))),
+        spaces.Tuple([]),
+    ],
+    ids=str,
+)
+def test_observations_without_entries_are_refused(space):
+    with pytest.raises(SpaceError, match=r"^observation: got .*, which has no entries"):
+        ObservationAdapter(space)
+
+
+def test_a_leaf_without_entries_takes_no_columns():
+    adapter = ObservationAdapter(spaces.Dict(empty=spaces.Box(0, 1, (0,)), full=spaces.Box(0, 9, (2,))))
+
+    encoded = adapter.encode({"empty": np.zeros((1, 0), np.float32), "full": np.array([[3, 4]], np.float32)})
+
+    np.testing.assert_array_equal([[3, 4]], encoded)

@@ -64,12 +64,3 @@ def test_any_cut_into_fragments_gives_the_same_episodes():
         np.testing.assert_allclose(  # the order of additions differs
             [episode.episode_return for episode in whole], [e.episode_return for part in cut for e in part], atol=1e-12
         )
-
-
-def test_a_restored_counter_goes_on_where_it_was():
-    counter, restored = EpisodeCounter(2), EpisodeCounter(2)
-    counted(counter, [[1, 2]], [[0, 0]])
-
-    restored.load_state_dict(counter.state_dict())
-
-    assert (Episode(2.0, 2), Episode(4.0, 2)) == counted(restored, [[1, 2]], [[1, 1]])

@@ -268,6 +268,78 @@ def test_a_rollout_repeats_with_the_seed_and_the_workers_name():
     assert not np.array_equal(first["actions"], other_worker["actions"])
 
 
+def same(first, second):
+    """Whether two batches say the same, the numbers as the accounts."""
+    return first.info == second.info and all(np.array_equal(first[name], second[name]) for name in first.columns)
+
+
+@pytest.mark.parametrize("vectorization", ["vector_entry_point", "sync"])
+def test_a_resumed_worker_repeats_in_another_process_and_in_the_same(vectorization):
+    environment = make_environment(EnvironmentConfig(num_envs=2, vectorization=vectorization))
+    worker = worker_in(environment, steps=60)
+    first = worker.rollout()
+    state = worker.state_dict()
+
+    def resumed(worker):
+        worker.load_state_dict(state)
+        return [worker.rollout(), worker.rollout()]
+
+    here, there = resumed(worker), resumed(worker_in(environment, steps=60))
+
+    assert [True, True] == [same(*both) for both in zip(here, there, strict=True)]
+    assert not np.array_equal(first["observations"][0], here[0]["observations"][0])
+
+
+def test_each_time_that_a_run_is_resumed_it_begins_other_episodes():
+    environment = make_environment(EnvironmentConfig(num_envs=2))
+    starts = []
+
+    state = worker_in(environment).state_dict()
+    for _ in range(3):
+        worker = worker_in(environment)
+        worker.load_state_dict(state)
+        starts.append(worker.rollout()["observations"][0])
+        state = worker.state_dict()
+
+    assert 6 == len(np.unique(np.concatenate(starts), axis=0))
+
+
+def test_a_state_from_before_the_first_rollout_changes_nothing():
+    environment = make_environment(EnvironmentConfig(num_envs=2))
+    resumed = worker_in(environment)
+
+    resumed.load_state_dict(worker_in(environment).state_dict())
+
+    assert same(worker_in(environment).rollout(), resumed.rollout())
+
+
+def test_the_episodes_that_were_running_are_dropped_when_a_state_is_loaded(worker_of_kind):
+    worker = worker_of_kind(steps=1)
+    worker.rollout()
+
+    worker.load_state_dict(worker.state_dict())
+    batches = [worker.rollout() for _ in range(2)]
+
+    assert [0] * 3 == batches[0]["observations"][0, :, 0].tolist()
+    assert [(), (Episode(2.0, 2),)] == [batch.info.episodes for batch in batches]
+
+
+def test_a_state_names_the_weights_that_go_with_it_and_a_batch_those_that_acted():
+    worker = worker_of(CountingEnv)
+    worker.load(weights(version=12))
+    state = worker.state_dict()
+    fresh, other = worker_of(CountingEnv, loaded=False), worker_of(CountingEnv)
+    other.load(weights(version=3))
+
+    fresh.load_state_dict(state)
+    other.load_state_dict(state)
+
+    assert 12 == state["version"] == fresh.state_dict()["version"]
+    assert 3 == other.rollout().info.version_max
+    with pytest.raises(RheosError, match=r"before load\(weights\)"):
+        fresh.rollout()
+
+
 def test_fragments_follow_upon_each_other(worker_of_kind):
     cut, whole = worker_of_kind(steps=4), worker_of_kind(steps=12)
 
@@ -381,7 +453,7 @@ def test_a_hundred_thousand_short_episodes_leave_nothing_behind():
     counted = sum(len(worker.rollout().info.episodes) for _ in range(4))
 
     assert 100_000 == counted
-    assert {(500,)} == {array.shape for array in worker._episodes.state_dict().values()}
+    assert {(500,)} == {array.shape for array in vars(worker._episodes).values()}
 
 
 def test_gymnasium_environments_of_both_kinds_fill_every_column_with_finite_numbers():

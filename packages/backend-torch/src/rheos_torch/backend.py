@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -122,8 +123,10 @@ class TorchBackend:
 
 def _checked_device(device: str) -> str:
     try:
-        torch.zeros((), device=device)
-    except (RuntimeError, AssertionError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of names that torch no longer uses; it refuses them as well
+            torch.zeros((), device=device).cpu()  # there and back: the device "meta" holds no values
+    except (RuntimeError, AssertionError, ImportError) as error:
         reason = str(error).splitlines()[0]
         raise ConfigError(f"device: torch cannot use {device!r} ({reason}): try device=cpu.") from None
     return device

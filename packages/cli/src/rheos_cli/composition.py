@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +23,16 @@ from yaml import YAMLError
 
 from rheos.errors import UsageError
 from rheos.plugins.sources import ConfigPackage
-from rheos_cli.composition_errors import in_one_line
+from rheos_cli.composition_errors import cannot_be_read, in_one_line
 from rheos_cli.groups import GROUPS
 from rheos_cli.installed import loaded_config_packages
 
-__all__ = ["InstalledConfigs", "compose", "plain_settings", "run_hydra", "usable_config_packages"]
+__all__ = ["InstalledConfigs", "compose", "plain_settings", "run_hydra", "sweep_dir", "usable_config_packages"]
 
 _MAIN = "rheos_cli.conf"
 _ROOT = "config"
 _VERSION_BASE = "1.3"
-_HYDRA_ERRORS = (HydraException, OmegaConfBaseException, YAMLError, ValueError)
+_HYDRA_ERRORS = (HydraException, OmegaConfBaseException, YAMLError, ValueError, OSError)
 
 
 class InstalledConfigs(SearchPathPlugin):
@@ -54,19 +54,21 @@ def usable_config_packages() -> list[ConfigPackage]:
     return [package for package in loaded_config_packages() if _is_readable(package)]
 
 
-def run_hydra(words: Sequence[str], job: Callable[[DictConfig], Any]) -> None:
+def run_hydra(flags: Sequence[str], words: Sequence[str], job: Callable[[DictConfig], Any]) -> None:
     """Run `job` once, or once for each job of a multirun, as Hydra's own command line would.
 
     Args:
-        words: Overrides and Hydra's own flags, as typed.
-        job: Gets the composed configuration; Hydra prints what it raises, so it should catch everything.
+        flags: Of Hydra; see `rheos_cli.hydra_flags.flags_of`.
+        words: Overrides, as typed.
+        job: Gets the composed configuration; Hydra prints what it raises, so it must catch everything.
 
     Raises:
-        UsageError: for whatever cannot be composed, in one line.
+        UsageError: for whatever cannot be composed, and for a folder that Hydra cannot make, in one line.
     """
     _prepare()
-    arguments = [open_struct(word) for word in words]
-    with _process_state(["rheos train", *arguments]), _clear_errors(words):
+    arguments = [*flags, *(open_struct(word) for word in words)]
+    # Hydra exits after its help
+    with _process_state(["rheos train", *arguments]), _clear_errors(words), suppress(SystemExit):
         hydra.main(config_path=f"pkg://{_MAIN}", config_name=_ROOT, version_base=_VERSION_BASE)(job)()
 
 
@@ -93,26 +95,31 @@ def open_struct(word: str) -> str:
     Hydra refuses a key that no YAML file has, before anybody knows that it is a setting, or a near miss of one.
     With `++`, it takes every key, and the dataclass of the algorithm decides.
 
+    Raises:
+        UsageError: if the word has no key, which Hydra's grammar takes.
+
     Example:
-        >>> open_struct("algo.lr=1"), open_struct("algo=ppo"), open_struct("--cfg")
-        ('++algo.lr=1', 'algo=ppo', '--cfg')
+        >>> open_struct("algo.lr=1"), open_struct("algo=ppo"), open_struct("~exp")
+        ('++algo.lr=1', 'algo=ppo', '~exp')
     """
+    if not re.match(r"[+~]*[^=+~@]", word):
+        raise UsageError(cannot_be_read(word))
     match = re.match(r"([A-Za-z_][\w.]*)=", word)
     if not match or match[1] in GROUPS or match[1].split(".")[0] == "hydra":
         return word
     return f"++{word}"
 
 
-def _prepare() -> None:
-    Plugins.instance().register(InstalledConfigs)
-    OmegaConf.register_new_resolver("rheos_sweep_dir", _sweep_dir, use_cache=True, replace=True)
-
-
-def _sweep_dir(run_dir: str | None) -> str:
-    """Return where a multirun puts the folders of its jobs."""
+def sweep_dir(run_dir: str | None) -> str:
+    """Return where a multirun puts the folders of its jobs: `run_dir`, or by default a folder of this second."""
     from datetime import datetime
 
     return str(run_dir or Path("runs", "multirun", datetime.now().strftime("%Y%m%d-%H%M%S")))
+
+
+def _prepare() -> None:
+    Plugins.instance().register(InstalledConfigs)
+    OmegaConf.register_new_resolver("rheos_sweep_dir", sweep_dir, use_cache=True, replace=True)
 
 
 def _is_readable(package: ConfigPackage) -> bool:
@@ -127,6 +134,8 @@ def _is_readable(package: ConfigPackage) -> bool:
 def _clear_errors(words: Sequence[str]) -> Iterator[None]:
     try:
         yield
+    except BrokenPipeError:
+        raise
     except _HYDRA_ERRORS as error:
         raise UsageError(in_one_line(error, words)) from error
 

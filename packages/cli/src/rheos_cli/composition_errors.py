@@ -12,21 +12,27 @@ from rheos.plugins import load_registry
 from rheos_cli.groups import GROUPS, kind_of
 from rheos_cli.installed import choices
 
-__all__ = ["in_one_line"]
+__all__ = ["cannot_be_read", "in_one_line"]
+
+
+def cannot_be_read(word: str) -> str:
+    """Return what is wrong with a word that is no override."""
+    return f"{word}: cannot be read, expected key=value; a value with special characters needs quotes."
 
 
 def in_one_line(error: Exception, words: Sequence[str]) -> str:
     """Return what is wrong, as one line.
 
     Args:
-        error: What Hydra, OmegaConf or the YAML reader raised.
+        error: What Hydra, OmegaConf, the YAML reader or the file system raised.
         words: The overrides as they were typed.
     """
     if isinstance(error, OverrideParseException):
-        word = _typed(error.override, words)
-        return f"{word}: cannot be read, expected key=value; a value with special characters needs quotes."
+        return cannot_be_read(_typed(error.override, words))
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         return _missing_choice(error.missing_cfg_file)
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: cannot be made or read ({error.strerror}): choose another folder."
     text = _with_cause(error)
     if match := re.match(r"You must specify '([^']+)'", text):
         return _not_chosen(match[1])
@@ -36,10 +42,12 @@ def in_one_line(error: Exception, words: Sequence[str]) -> str:
         return f"{word}: several values. Add -m for one job each, or write {key}=[{values}] for a list."
     if match := re.match(r"Could not override '([^']+)'", text):
         if match[1] in GROUPS:
-            return f"No {match[1]} is installed."
+            return next(filter(None, map(_no_choice, words)), f"No {match[1]} is installed.")
         return f"{match[1]}: no such setting or group. {did_you_mean(match[1], GROUPS)}Groups: {', '.join(GROUPS)}."
+    if text.startswith("Exceeds the limit"):
+        return f"{max(words, key=len)[:60]}...: more digits than a number can have."
     if text.startswith("Config group override must be"):
-        return next((_not_chosen(group) for group in GROUPS if f"{group}=null" in words), text)
+        return next(filter(None, map(_no_choice, words)), text)
     for word in words:
         text = text.replace(f"++{word}", word)
     return text
@@ -47,6 +55,14 @@ def in_one_line(error: Exception, words: Sequence[str]) -> str:
 
 def _not_chosen(group: str) -> str:
     return f"{group}: not chosen. Write {group}=<name>. Installed: {_joined(choices(group))}."
+
+
+def _no_choice(word: str) -> str | None:
+    """Return what is wrong with a choice that is no name, such as `algo=5`, or None for another word."""
+    group, _, value = word.partition("=")
+    if group not in GROUPS or value in choices(group):
+        return None
+    return _not_chosen(group) if value == "null" else _missing_choice(f"{group}/{value}")
 
 
 def _missing_choice(file: str) -> str:

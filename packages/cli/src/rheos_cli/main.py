@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from rheos.errors import UsageError, did_you_mean
+from rheos_cli.failures import EXIT_FAILED, EXIT_INTERRUPTED, print_error
 
-__all__ = ["COMMANDS", "EXIT_FAILED", "EXIT_INTERRUPTED", "EXIT_USAGE", "main"]
+__all__ = ["COMMANDS", "main"]
 
 COMMANDS = {
     "train": ("rheos_cli.commands.train", "train an algorithm: rheos train algo=ppo env=cartpole"),
@@ -19,13 +20,9 @@ COMMANDS = {
     "plot": ("rheos_cli.commands.plot", "draw the learning curves of runs"),
     "list": ("rheos_cli.commands.list", "what is installed: algorithms, environments, backends, executors, loggers"),
     "info": ("rheos_cli.commands.info", "what a name is, where it comes from, and its settings"),
-    "graph": ("rheos_cli.commands.graph", "show the dataflow of an algorithm; starts nothing"),
+    "graph": ("rheos_cli.commands.graph", "show the dataflow of an algorithm; starts no actor"),
 }
 """Command -> its module and a summary; a table, so that `rheos --help` imports none of the modules."""
-
-EXIT_FAILED = 1
-EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,20 +32,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The words after `rheos`; those of the process by default.
 
     Returns:
-        0, 1 for a run that failed, 2 for wrong input (one line on stderr), 130 when interrupted.
+        0, 1 for what failed, 2 for wrong input (one line on stderr), 130 when interrupted.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         return _dispatch(words)
-    except UsageError as error:
-        print(f"rheos: {error}", file=sys.stderr)
-        return EXIT_USAGE
     except KeyboardInterrupt:
         print("rheos: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:  # the reader of a pipe left, as in `rheos list | head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
+    except (Exception, SystemExit) as error:  # no command exits by itself: user code did, and that is a failure
+        return print_error(error)
 
 
 def _dispatch(words: list[str]) -> int:
@@ -70,16 +66,15 @@ def _dispatch(words: list[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_arguments(parser)
-    takes_overrides = getattr(command, "TAKES_OVERRIDES", False)
     try:
         arguments, others = parser.parse_known_args(words[1:])
-        if takes_overrides:
-            arguments.overrides = others
-        elif others:
-            parser.error(f"cannot understand {' '.join(others)!r}")
-        code: int = command.run(arguments)
-    except SystemExit as stop:  # argparse, or Hydra's own, has printed its help or what is wrong
-        return stop.code if isinstance(stop.code, int) else 0
+    except SystemExit:  # argparse has printed the help; what is wrong is a UsageError
+        return 0
+    if getattr(command, "TAKES_OVERRIDES", False):
+        arguments.overrides = others
+    elif others:
+        parser.error(f"cannot understand {' '.join(others)!r}")
+    code: int = command.run(arguments)
     return code
 
 

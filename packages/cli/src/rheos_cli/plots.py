@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from rheos.errors import RunFolderError
 from rheos.runs.folder import RunFolder
@@ -48,7 +50,7 @@ def draw_learning_curves(runs: Sequence[Path], output: Path) -> None:
         output: the picture; its ending says of which kind: `.png`, `.svg`, `.pdf`.
 
     Raises:
-        RunFolderError: if a folder is no run, or has no measurements yet.
+        RunFolderError: if a folder is no run, or what it holds cannot be read; says why in one line.
         ValueError: if the ending is unknown.
     """
     curves = [_read(path) for path in runs]
@@ -68,19 +70,20 @@ def _read(path: Path) -> _Curve:
     folder = RunFolder(path)
     folder.read_status()  # refuses what is no run
     try:
-        columns = read_metrics(folder.metrics_path)
-        config = OmegaConf.load(folder.config_path)
-        seed = int(OmegaConf.select(config, "seed", default=0))
-    except (OSError, ValueError, OmegaConfBaseException) as error:
-        raise RunFolderError(f"{path} cannot be drawn: {error}.") from error
+        return _curve(path.resolve().name, read_metrics(folder.metrics_path), OmegaConf.load(folder.config_path))
+    except (OSError, ValueError, TypeError, YAMLError, OmegaConfBaseException) as error:
+        raise RunFolderError(f"{path} cannot be drawn: {' '.join(str(error).split())}.") from error
+
+
+def _curve(folder: str, columns: dict[str, list[float | None]], config: Any) -> _Curve:
     goal = OmegaConf.select(config, "stop.episode_return")
     means = _points(columns, "episode_return_mean")
     recent = _points(columns, "episode_return_recent")
     return _Curve(
         algorithm=str(OmegaConf.select(config, "algo.name", default="?")),
         environment=str(OmegaConf.select(config, "env.id") or OmegaConf.select(config, "env.name", default="?")),
-        seed=seed,
-        folder=path.resolve().name,
+        seed=int(OmegaConf.select(config, "seed", default=0)),
+        folder=folder,
         goal=None if goal is None else float(goal),
         steps=[step for step, _ in means],
         means=[value for _, value in means],

@@ -13,6 +13,7 @@
         ├── FlowStalled         nothing is outstanding and nothing can move
         ├── FlowTimeout         no item within the time that the caller gave
         ├── UserStopIteration   user code raised StopIteration, StopAsyncIteration or GeneratorExit
+        ├── UserExit            user code raised SystemExit, or something else that is no Exception
         └── EnvironmentFailed   an environment raised, or gave something that is not a transition
 
 An error that user code raises keeps its type: Rheos only adds notes that say where in the flow it happened.
@@ -37,6 +38,7 @@ __all__ = [
     "SpaceError",
     "UnknownName",
     "UsageError",
+    "UserExit",
     "UserStopIteration",
     "did_you_mean",
 ]
@@ -92,6 +94,10 @@ class FlowTimeout(FlowError, TimeoutError):
 
 class UserStopIteration(FlowError):
     """User code raised StopIteration, StopAsyncIteration or GeneratorExit, which would look like an end."""
+
+
+class UserExit(FlowError):
+    """User code raised SystemExit, or something else that is no Exception, which would end the program."""
 
 
 class EnvironmentFailed(FlowError):

@@ -50,14 +50,6 @@ class EpisodeCounter:
         in_time = np.lexsort((env, step))
         return tuple(Episode(r, int(n)) for r, n in zip(returns[in_time].tolist(), lengths[in_time], strict=True))
 
-    def state_dict(self) -> dict[str, npt.NDArray[np.float64]]:
-        """Return what episodes that have not ended have so far."""
-        return {"return": self._return.copy(), "length": self._length.copy()}
-
-    def load_state_dict(self, state: dict[str, npt.NDArray[np.float64]]) -> None:
-        """Take a state that `state_dict` gave."""
-        self._return, self._length = state["return"].copy(), state["length"].copy()
-
 
 def _sums_until(
     values: npt.NDArray[Any], carried: npt.NDArray[np.float64], env: npt.NDArray[Any], step: npt.NDArray[Any]

@@ -80,7 +80,7 @@ class GradientLearner:
 
         Raises:
             ShapeError: if the batch lacks a column that the loss reads.
-            RheosError: if a loss or gradient is not finite; the step that saw it changed nothing.
+            RheosError: if a loss or gradient of a step is not finite; such a step changed nothing.
         """
         rows = transitions(batch, self._spec.columns)
         count = len(next(iter(rows.values())))
@@ -145,7 +145,9 @@ def transitions(batch: Batch, names: tuple[str, ...]) -> Columns:
     rows = {name: batch[name] for name in names}
     is_transition = batch.columns.get("is_transition")
     if batch.axis == 1:
-        rows = {name: column.reshape(-1, *column.shape[2:]) for name, column in rows.items()}
+        rows = {
+            name: column.reshape(column.shape[0] * column.shape[1], *column.shape[2:]) for name, column in rows.items()
+        }
     if is_transition is not None and not is_transition.all():
         kept = np.flatnonzero(is_transition)
         rows = {name: column[kept] for name, column in rows.items()}

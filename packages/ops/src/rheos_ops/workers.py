@@ -40,6 +40,10 @@ class RolloutWorker:
 
     Every fragment is a set of new arrays. Small networks act in NumPy, so that neither backend is imported.
 
+    Its state has neither weights nor environments: a worker that takes one begins new episodes, and the episodes that
+    were running are dropped and told nowhere. Their seeds derive from the worker's name and from how often its
+    environments were reset before, so a resumed run repeats, but is not the run that was never cut.
+
     Args:
         context: of the run.
         policy: how to act.
@@ -57,6 +61,7 @@ class RolloutWorker:
         self._rollout_steps = rollout_steps
         self._noise = generator_for(context.seed, self.name, "noise")
         self._version = 0
+        self._resets = 0
         self._act: Act | None = None
         self._load: Callable[[Mapping[str, npt.NDArray[np.float32]]], None] | None = None
         self._observations: npt.NDArray[np.float32] | None = None
@@ -83,7 +88,8 @@ class RolloutWorker:
         if self._act is None:
             raise RheosError(f"{self.name}: rollout() before load(weights): a worker has no weights of its own.")
         if self._observations is None:
-            self._observations = self._encode.encode(self._environments.reset())
+            self._observations = self._encode.encode(self._environments.reset(self._resets))
+            self._resets += 1
         act, environments = self._act, self._environments
         encode, decode, step_environments = self._encode.encode, self._decode.decode, environments.step
         num_steps, num_envs = self._rollout_steps, environments.num_envs
@@ -127,6 +133,22 @@ class RolloutWorker:
             **outputs,
         }
         return Batch(columns, self._info(rewards, terminated | truncated, is_transition), axis=1)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the noise generator, the version of the weights, and how often the environments were reset."""
+        return {"noise": self._noise.bit_generator.state, "version": self._version, "resets": self._resets}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take what `state_dict` gave: the next rollout resets the environments, and running episodes are dropped.
+
+        The weights of that version are loaded beside, before or after: a fragment names those that acted.
+        """
+        self._noise.bit_generator.state = state["noise"]
+        self._resets = state["resets"]
+        if self._act is None:
+            self._version = state["version"]
+        self._observations = None
+        self._episodes = EpisodeCounter(self._environments.num_envs)
 
     def close(self) -> None:
         """Close the environments."""

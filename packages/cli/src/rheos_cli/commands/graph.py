@@ -1,4 +1,4 @@
-"""`rheos graph`: show the dataflow of an algorithm as text or Mermaid; nothing is started."""
+"""`rheos graph`: show the dataflow of an algorithm as text or Mermaid; no actor is started."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Describe the flow, and print it."""
+    """Describe the flow, which makes one environment for its spaces, and print it."""
     from rheos.configuration.run_config import RunConfig
     from rheos.runs.program import describe
     from rheos_cli.composition import compose

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import tempfile
-import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rheos.errors import RheosError, UsageError
+from rheos.errors import UsageError
 from rheos.plugins import Registry, load_registry
+from rheos_cli.failures import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_USAGE,
+    is_out_of_memory,
+    largest_setting,
+    print_error,
+)
 from rheos_cli.groups import GROUPS
+from rheos_cli.hydra_flags import add_flags, flags_of, refuse_other_flags
 from rheos_cli.installed import choices
-from rheos_cli.main import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -27,7 +36,8 @@ TAKES_OVERRIDES = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Explain overrides; Hydra reads them."""
+    """Add Hydra's flags, and explain overrides; Hydra reads them."""
+    add_flags(parser)
     parser.usage = "rheos train algo=<name> [env=<name>] [key=value ...] [-m] [flags of Hydra]"
     parser.epilog = "\n".join(
         [
@@ -42,25 +52,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "",
             "several runs: -m seed=0,1,2 runs one job for each; their folders are below runs/multirun/<time>/,",
             "  or below run_dir where that is given. All jobs are checked before the first one starts.",
-            "flags of Hydra: --cfg job shows the settings and runs nothing; --hydra-help shows the others.",
         ]
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run one job, or those of a multirun; return the exit code of the worst."""
+    from rheos.runs.program import each_environment_once
     from rheos_cli.composition import run_hydra
 
     words: list[str] = arguments.overrides
-    if any(word.startswith("--experimental-rerun") for word in words):
-        raise UsageError("--experimental-rerun reads a pickle, which Rheos never does; start the run anew")
+    refuse_other_flags(words)
+    flags = flags_of(arguments)
+    if "--hydra-help" in flags:  # it composes nothing, so it would know no group that a word chooses from
+        words = []
     registry = load_registry(warn=False)
     for text in registry.warnings:
         print(f"rheos: warning: {text}", file=sys.stderr)
-    if _is_multirun(words):
-        _check_all(words, registry)
     jobs = _Jobs(registry)
-    run_hydra(words, jobs)
+    with each_environment_once():
+        if _is_multirun(flags, words):
+            _check_all(flags, words, registry)
+        run_hydra(flags, words, jobs)
     return jobs.exit_code()
 
 
@@ -75,17 +88,22 @@ class _Jobs:
         self._codes: dict[str, int] = {}
 
     def __call__(self, composed: DictConfig) -> None:
+        from rheos_cli.composition import plain_settings
+
         job, run_dir = _job_of_multirun()
         if EXIT_INTERRUPTED in self._codes.values():
             return  # Ctrl-C ends the whole multirun
         if job:
             print(f"job {job}")
+        settings: dict[str, Any] = {}
         try:
-            code = _train(_configuration(composed, run_dir, self._registry), self._registry)
-        except Exception as error:
-            _print_error(error, f"job {job}: " if job else "")
-            code = EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED
-        self._codes[job] = code
+            settings = plain_settings(composed)
+            self._codes[job] = _train(_configuration(settings, run_dir, self._registry), self._registry)
+        except (Exception, SystemExit) as error:  # user code that exits has failed, like any other
+            if is_out_of_memory(error):
+                sizes = {part: settings.get(part) for part in ("algo", "env", "executor")}
+                error.add_note(f"the largest setting is {largest_setting(sizes)}")
+            self._codes[job] = print_error(error, f"job {job}: " if job else "")
 
     def exit_code(self) -> int:
         """Return the exit code of the worst job; of several, say which did not end well."""
@@ -95,36 +113,49 @@ class _Jobs:
         return next((code for code in (EXIT_INTERRUPTED, EXIT_FAILED, EXIT_USAGE) if code in self._codes.values()), 0)
 
 
-def _check_all(words: Sequence[str], registry: Registry) -> None:
-    """Compose and check every job of a multirun, so that none starts where one of them is wrong.
+def _check_all(flags: Sequence[str], words: Sequence[str], registry: Registry) -> None:
+    """Compose and check every job of a multirun, and its folder, so that none starts where one of them is wrong.
 
     Another launcher or sweeper than Hydra's own may run jobs elsewhere, or not know them beforehand; then each job
     is checked when it starts.
     """
+    from rheos.runs.folder import RunFolder
     from rheos.runs.program import describe
-    from rheos_cli.composition import run_hydra
+    from rheos_cli.composition import plain_settings, run_hydra, sweep_dir
 
     if any(word.lstrip("+~").startswith(("hydra/launcher", "hydra/sweeper")) for word in words):
         return
     refused: list[str] = []
 
     def check(composed: DictConfig) -> None:
-        job, run_dir = _job_of_multirun()
+        job, checked_dir = _job_of_multirun()
         try:
-            describe(_configuration(composed, run_dir, registry), registry)
+            settings = plain_settings(composed)
+            parent = settings.pop(_SWEEP_DIR, None)
+            config = _configuration(settings, checked_dir, registry)
+            describe(config, registry)
+            number = Path(checked_dir or "").name
+            RunFolder.create(Path(parent or sweep_dir(settings["run_dir"]), number)).discard()
         except UsageError as error:
             refused.append(f"job {job}: {error}")
-        except Exception:  # not the user's input: the job itself will tell
+        except (Exception, SystemExit):  # not the user's input: the job itself will tell
             return
 
     with tempfile.TemporaryDirectory() as folder:  # Hydra writes its multirun.yaml, which is not wanted yet
-        run_hydra([*words, f"hydra.sweep.dir={folder}"], check)
+        kept = [re.sub(r"^\+*hydra\.sweep\.dir=", f"{_SWEEP_DIR}=", word) for word in words]
+        run_hydra(flags, [*kept, f"hydra.sweep.dir={folder}"], check)
     if refused:
         raise UsageError(refused[0])
 
 
-def _is_multirun(words: Sequence[str]) -> bool:
-    return any(word in ("-m", "--multirun", "hydra.mode=MULTIRUN") for word in words)
+_SWEEP_DIR = "rheos_sweep_dir"
+"""The setting that holds the user's own hydra.sweep.dir while jobs are checked."""
+
+
+def _is_multirun(flags: Sequence[str], words: Sequence[str]) -> bool:
+    if "--cfg" in flags or "--info" in flags:
+        return False  # nothing runs
+    return "--multirun" in flags or any(word.lstrip("+") == "hydra.mode=MULTIRUN" for word in words)
 
 
 def _job_of_multirun() -> tuple[str, str | None]:
@@ -139,14 +170,11 @@ def _job_of_multirun() -> tuple[str, str | None]:
     return f"{settings.job.num} ({words})", str(Path(settings.sweep.dir, str(settings.job.num)))
 
 
-def _configuration(composed: DictConfig, run_dir: str | None, registry: Registry) -> RunConfig:
+def _configuration(settings: Mapping[str, Any], run_dir: str | None, registry: Registry) -> RunConfig:
     from rheos.configuration.run_config import RunConfig
-    from rheos_cli.composition import plain_settings
 
-    settings: dict[str, Any] = plain_settings(composed)
-    if run_dir is not None:
-        settings["run_dir"] = run_dir
-    return RunConfig.from_mapping(settings, registry)
+    config = RunConfig.from_mapping(settings, registry)
+    return config if run_dir is None else replace(config, run_dir=run_dir)
 
 
 def _train(config: RunConfig, registry: Registry) -> int:
@@ -157,13 +185,3 @@ def _train(config: RunConfig, registry: Registry) -> int:
 
     result = run_experiment(config, registry, observers=[Progress()])
     return EXIT_INTERRUPTED if result.state is RunState.INTERRUPTED else 0
-
-
-def _print_error(error: Exception, prefix: str) -> None:
-    """Print an error of Rheos as one line and its notes, and anything else with its traceback."""
-    if not isinstance(error, RheosError):
-        traceback.print_exception(error)
-    print(f"rheos: {prefix}{error if isinstance(error, RheosError) else repr(error)}", file=sys.stderr)
-    if isinstance(error, RheosError):
-        for note in getattr(error, "__notes__", ()):
-            print(f"  {note}", file=sys.stderr)

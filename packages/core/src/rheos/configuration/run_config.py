@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rheos.configuration.settings import from_mapping, reject_unknown, setting, to_mapping
 from rheos.errors import ConfigError
-from rheos.plugins.resolving import make_environment, resolve
+from rheos.plugins.resolving import make_environment, settings_class
 from rheos.plugins.specs import AlgorithmSpec, BackendSpec, EnvironmentSpec, ExecutorSpec
 
 if TYPE_CHECKING:
@@ -90,9 +90,11 @@ class CheckpointConfig:
 class CommonConfig:
     """The settings of a run that belong to no part."""
 
-    run_dir: str | None = setting(None, help="where the run's files go; by default a new folder below runs/")
+    run_dir: str | None = setting(
+        None, allow_empty=False, help="where the run's files go; by default a new folder below runs/"
+    )
     seed: int = setting(0, minimum=0, help="all randomness of the run derives from it")
-    device: str = setting("cpu", help="where the learner computes: cpu, cuda, cuda:1")
+    device: str = setting("cpu", allow_empty=False, help="where the learner computes: cpu, cuda, cuda:1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,13 +156,17 @@ class RunConfig(CommonConfig):
             **{key: getattr(self, key) for key in _COMMON_KEYS},
         }
 
-    def context(self) -> RunContext[Any]:
-        """Return what the algorithm needs in order to describe its actors; an unknown environment is refused here."""
+    def context(self, registry: Registry) -> RunContext[Any]:
+        """Return what the algorithm needs in order to describe its actors; an unknown environment is refused here.
+
+        Args:
+            registry: Where the source of environments is looked up.
+        """
         from rheos.runs.context import RunContext
 
         return RunContext(
             config=self.algo,
-            environment=make_environment(self.env),
+            environment=make_environment(self.env, registry),
             backend=self.backend,
             num_workers=self.executor.workers,
             seed=self.seed,
@@ -191,7 +197,7 @@ def _named_part(mapping: Mapping[str, Any], key: str, default: str | None, find:
     if not isinstance(name, str):
         raise ConfigError(f"{key}.name: got {name!r} ({type(name).__name__}), expected the name of {_A_KIND[key]}")
     spec = find(name)
-    cls = resolve(spec.config, f"the settings of {name!r}")
+    cls = settings_class(spec)
     if any(item.name == "name" for item in fields(cls)):
         part["name"] = name
     else:

@@ -27,6 +27,7 @@ class Constraint:
     exclusive_minimum: float | None = None
     exclusive_maximum: float | None = None
     choices: tuple[Any, ...] | None = None
+    allow_empty: bool = True
 
     def describe(self) -> str:
         """Return the range in words and signs, or "" where there is none.
@@ -37,6 +38,8 @@ class Constraint:
         """
         if self.choices is not None:
             return f"one of {', '.join(map(repr, self.choices))}"
+        if not self.allow_empty:
+            return "that is not empty"
         limits = {
             ">": self.exclusive_minimum,
             ">=": self.minimum,
@@ -49,6 +52,8 @@ class Constraint:
         """Tell whether a value of the right type is within the range; of a sequence, every element must be."""
         if self.choices is not None:
             return value in self.choices
+        if isinstance(value, str):
+            return self.allow_empty or bool(value.strip())
         if isinstance(value, (list, tuple)):
             return all(self.admits(element) for element in value)
         return not (
@@ -80,6 +85,7 @@ def setting(
     exclusive_minimum: float | None = None,
     exclusive_maximum: float | None = None,
     choices: Collection[Any] | None = None,
+    allow_empty: bool = True,
     unit: str | None = None,
     help: str = "",
 ) -> Any:
@@ -95,6 +101,7 @@ def setting(
         exclusive_minimum: The value must be larger.
         exclusive_maximum: The value must be smaller.
         choices: All values that are allowed.
+        allow_empty: Whether a string may be empty, or blank.
         unit: Such as `"s"` or `"env steps"`, for `rheos info`.
         help: A phrase for `rheos info`.
 
@@ -111,6 +118,7 @@ def setting(
         exclusive_minimum=exclusive_minimum,
         exclusive_maximum=exclusive_maximum,
         choices=None if choices is None else tuple(choices),
+        allow_empty=allow_empty,
     )
     metadata = {"constraint": constraint, "unit": unit, "help": help}
     if default is dataclasses.MISSING:
@@ -277,7 +285,10 @@ def _convert_scalar(value: Any, hint: type) -> Any:
     if isinstance(value, bool) and hint is not bool:
         return _NOT_CONVERTIBLE
     if hint is float and isinstance(value, (int, float)):
-        return float(value) if math.isfinite(value) else _NOT_CONVERTIBLE
+        try:
+            return float(value) if math.isfinite(value) else _NOT_CONVERTIBLE
+        except OverflowError:  # an int that no float is near
+            return _NOT_CONVERTIBLE
     if hint is int and isinstance(value, float):
         return int(value) if value.is_integer() else _NOT_CONVERTIBLE
     return value if isinstance(value, hint) else _NOT_CONVERTIBLE
@@ -343,4 +354,10 @@ def _short(text: str) -> str:
 def _describe_value(value: Any) -> str:
     if value is None:
         return "null"
-    return f"{value!r} ({type(value).__name__})"
+    try:
+        text = repr(value)
+    except ValueError:  # Python refuses to write out an int of more than 4300 digits
+        text = "a value too long to be shown"
+    if len(text) > 80:
+        text = f"{text[:60]}...{text[-10:]}"
+    return f"{text} ({type(value).__name__})"

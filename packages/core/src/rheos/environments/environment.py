@@ -48,8 +48,13 @@ class VectorEnvironment(Protocol):
     num_envs: int
     spaces: Spaces
 
-    def reset(self) -> Any:
-        """Start all environments, seeded the first time, and return their observations `[B, ...]`."""
+    def reset(self, count: int = 0) -> Any:
+        """Start all environments and return their observations `[B, ...]`.
+
+        Args:
+            count: of the resets before this one, also in the run that this one resumes. It is part of the seeds:
+                the same reset always starts the same episodes, and every other one others.
+        """
         ...
 
     def step(self, actions: Any) -> VectorStep:

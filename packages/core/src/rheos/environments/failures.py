@@ -28,7 +28,7 @@ class SubprocessFailed(Exception):
         return type(self), (self.index, self.cause, self._trace)
 
 
-def cause_of(error: Exception) -> str:
+def cause_of(error: BaseException) -> str:
     """Return type and message of an error in one line.
 
     Example:
@@ -39,7 +39,7 @@ def cause_of(error: Exception) -> str:
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
-def environment_failed(error: Exception, *, worker: str, step: int, index: int | None = None) -> EnvironmentFailed:
+def environment_failed(error: BaseException, *, worker: str, step: int, index: int | None = None) -> EnvironmentFailed:
     """Return the error to raise from `error`; step 0 is the first reset.
 
     Example:

@@ -141,7 +141,9 @@ def _import(module: str, env_id: str) -> None:
                 f"env.id: no module {error.name!r} to import for {env_id!r}. Install its package, or mend the name."
             ) from error
         raise PluginError(f"env.id: importing {module!r} for {env_id!r} failed: {error}.") from error
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit, too
         raise PluginError(f"env.id: importing {module!r} for {env_id!r} failed: {cause_of(error)}.") from error
 
 
@@ -164,7 +166,9 @@ def _telling_failures(config: EnvironmentConfig, worker: str) -> Iterator[None]:
             raise
         except gym.error.DependencyNotInstalled as error:
             raise UsageError(f"env.id: {config.id!r} cannot be made: {error}") from error
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # SystemExit, too
             if isinstance(error, TypeError) and config.kwargs:
                 raise ConfigError(f"env.kwargs: {dict(config.kwargs)} do not fit {config.id!r}: {error}") from error
             raise EnvironmentFailed(f"{worker}: {config.id!r} cannot be made: {cause_of(error)}") from error

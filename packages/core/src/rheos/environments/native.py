@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import Any, cast
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -15,6 +15,7 @@ from rheos.environments.failures import environment_failed
 from rheos.errors import ConfigError, EnvironmentFailed
 from rheos.seeds import integer_seed_for
 from rheos.spaces import Spaces
+from rheos.spaces.fitting import ObservationCheck
 from rheos.spaces.tree import batched, rows
 
 __all__ = ["AutoresetMode", "NativeEnvironments"]
@@ -60,10 +61,10 @@ class NativeEnvironments:
         self.num_envs = env.num_envs
         self.spaces = Spaces(env.single_observation_space, env.single_action_space)
         self._env = env
+        self._check = ObservationCheck(env.single_observation_space)
         self._worker = worker
-        self._seed: int | list[int] | None = integer_seed_for(seed, worker, "environments")
-        if one_seed_each:
-            self._seed = [integer_seed_for(seed, worker, "environment", index) for index in range(env.num_envs)]
+        self._seed = seed
+        self._one_seed_each = one_seed_each
         try:
             self._mode = mode or _mode_of(env)
         except ConfigError:
@@ -74,13 +75,20 @@ class NativeEnvironments:
         self._everywhere.flags.writeable = False
         self._resets_next: BoolArray | None = None
 
-    def reset(self) -> Any:
-        """Start all environments, seeded the first time."""
-        # Gymnasium annotates one integer; its own vector environments take a list, too.
-        seed, self._seed, self._resets_next = cast("int | None", self._seed), None, None
+    def reset(self, count: int = 0) -> Any:
+        """Start all environments, seeded by name and `count`."""
+        again = (count,) if count else ()
+        seeds: Any = integer_seed_for(self._seed, self._worker, "environments", *again)
+        if self._one_seed_each:
+            each = range(self.num_envs)
+            seeds = [integer_seed_for(self._seed, self._worker, "environment", index, *again) for index in each]
+        self._resets_next = None
         try:
-            observations, _ = self._env.reset(seed=seed)
-        except Exception as error:
+            # Gymnasium annotates one integer; its own vector environments take a list, too.
+            observations, _ = self._env.reset(seed=seeds)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # SystemExit, too
             raise environment_failed(error, worker=self._worker, step=self._steps) from error
         return observations
 
@@ -103,9 +111,9 @@ class NativeEnvironments:
                 else:
                     final_observations = rows(observations, ended)
                     observations, _ = self._env.reset(options={"reset_mask": ended})
-        except EnvironmentFailed:
+        except (EnvironmentFailed, KeyboardInterrupt):
             raise
-        except Exception as error:
+        except BaseException as error:
             raise environment_failed(error, worker=self._worker, step=self._steps) from error
         return VectorStep(observations, rewards, terminated, truncated, self._everywhere, final_observations)
 
@@ -113,7 +121,9 @@ class NativeEnvironments:
         """Close the vector environment."""
         try:
             self._env.close()
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             raise environment_failed(error, worker=self._worker, step=self._steps) from error
 
     def _after_next_step(
@@ -136,7 +146,10 @@ class NativeEnvironments:
             raise self._failed("an episode ended without info['final_obs'], which SAME_STEP environments give.")
         if not _is_objects(final):
             return rows(final, ended)
-        return batched(self.spaces.observation, [final[i] for i in np.flatnonzero(ended)])
+        singles = [final[i] for i in np.flatnonzero(ended)]
+        for single in singles:
+            self._check(single)
+        return batched(self.spaces.observation, singles)
 
     def _misshapen(self, **arrays: npt.NDArray[Any]) -> EnvironmentFailed:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import time
@@ -16,6 +17,7 @@ from gymnasium.vector import AsyncVectorEnv
 from gymnasium.vector.async_vector_env import AsyncState
 
 from rheos.environments.failures import SubprocessFailed, cause_of
+from rheos.spaces.fitting import ObservationCheck
 
 __all__ = ["ProcessEnvironments"]
 
@@ -47,15 +49,13 @@ class ProcessEnvironments(_AsyncVectorEnv):
         functions = [_MakeGuarded(make, index, os.getpid()) for index, make in enumerate(make_envs)]
         try:
             super().__init__(functions, **settings)
-        except (EOFError, OSError) as error:
-            if not getattr(self, "processes", ()):
-                raise  # of the environment that AsyncVectorEnv makes here
-            failure = self._process_gone()
+        except BaseException as error:
+            all_started = len(self._started()) == len(make_envs)  # else it comes from here, not from a process
+            gone = self._process_gone() if all_started and isinstance(error, EOFError | OSError) else None
             self._end_processes()
-            raise failure from error
-        except BaseException:
-            self._end_processes()
-            raise
+            if gone is None:
+                raise
+            raise gone from error
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> Any:
         """Reset every environment; a process that is gone is a `SubprocessFailed`."""
@@ -77,9 +77,7 @@ class ProcessEnvironments(_AsyncVectorEnv):
             for pipe in self.parent_pipes:
                 with suppress(OSError):  # the process of this one is gone
                     pipe.send(("close", None))
-            deadline = time.monotonic() + (CLOSE_TIMEOUT_S if timeout is None else timeout)
-            for process in self.processes:
-                process.join(max(0.0, deadline - time.monotonic()))
+            _join(self.processes, CLOSE_TIMEOUT_S if timeout is None else timeout)
         self._end_processes()
 
     def _raise_if_errors(self, successes: Iterable[bool]) -> None:
@@ -103,20 +101,34 @@ class ProcessEnvironments(_AsyncVectorEnv):
         self.processes[index].join(CLOSE_TIMEOUT_S)  # the exit code comes a little after the end
         return SubprocessFailed(index, f"its process ended with exit code {self.processes[index].exitcode}", "")
 
+    def _started(self) -> list[multiprocessing.Process]:
+        return [process for process in getattr(self, "processes", ()) if process.pid is not None]
+
     def _end_processes(self) -> None:
-        for process in getattr(self, "processes", ()):
+        processes = self._started()
+        for process in processes:
             process.terminate()
-        for process in getattr(self, "processes", ()):
-            process.join(CLOSE_TIMEOUT_S)
+        _join(processes, CLOSE_TIMEOUT_S)
+        for process in processes:
             if process.is_alive():
                 process.kill()
-                process.join()
+        _join(processes, None)
         for pipe in getattr(self, "parent_pipes", ()):
             pipe.close()
 
 
+def _join(processes: Sequence[multiprocessing.Process], timeout_s: float | None) -> None:
+    """Wait until all have ended, or the time that they have together is over."""
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    for process in processes:
+        process.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
+
+
 class _MakeGuarded:
-    """Makes an environment; in its own process, shields it from Ctrl-C and makes its errors fit to travel."""
+    """Makes an environment; in its own process, shields it from Ctrl-C and makes its errors fit to travel.
+
+    A forked process has its parent's handler for SIGTERM: a run's holds the signal off, so it is taken away.
+    """
 
     def __init__(self, make: Callable[[], gym.Env[Any, Any]], index: int, parent: int) -> None:
         self._make, self._index, self._parent = make, index, parent
@@ -125,27 +137,37 @@ class _MakeGuarded:
         if os.getpid() == self._parent:  # AsyncVectorEnv makes one here, to ask for its spaces
             return self._make()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         return _Guard(self._make(), self._index)
 
 
 class _Guard(gym.Wrapper[Any, Any, Any, Any]):
-    """Turns whatever an environment raises into `SubprocessFailed`."""
+    """Turns whatever an environment raises, or gives that does not fit its space, into `SubprocessFailed`."""
 
     def __init__(self, env: gym.Env[Any, Any], index: int) -> None:
         super().__init__(env)
         self._index = index
+        self._check = ObservationCheck(env.observation_space)
 
     def step(self, action: Any) -> Any:
         try:
-            return self.env.step(action)
-        except Exception as error:
+            stepped = self.env.step(action)
+            self._check(stepped[0])
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # SystemExit, too
             raise self._failure(error) from None
+        return stepped
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
         try:
-            return self.env.reset(seed=seed, options=options)
-        except Exception as error:
+            started = self.env.reset(seed=seed, options=options)
+            self._check(started[0])
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             raise self._failure(error) from None
+        return started
 
-    def _failure(self, error: Exception) -> SubprocessFailed:
+    def _failure(self, error: BaseException) -> SubprocessFailed:
         return SubprocessFailed(self._index, cause_of(error), traceback.format_exc())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rheos.batches import BatchInfo, Episode
-from rheos.errors import UserStopIteration
+from rheos.errors import UserExit, UserStopIteration
 from rheos.executors.protocol import NOTHING, Call, Control, Shared
 from rheos.reports import LearnerReport, Weights
 from rheos.streams.actors import NotReady
@@ -19,7 +19,7 @@ from rheos.streams.nodes import label_of
 if TYPE_CHECKING:
     from rheos.streams.actors import Actor
 
-__all__ = ["ENDS", "Host", "freeze", "guarded", "user_stop_iteration"]
+__all__ = ["ENDS", "Host", "freeze", "guarded", "user_exit", "user_stop_iteration"]
 
 __tracebackhide__ = True
 
@@ -49,7 +49,7 @@ class Host:
         """Close the actor's object, if it can be closed."""
         close = getattr(self._object, "close", None)
         if close is not None:
-            close()
+            guarded(close)
 
     def _reply(self, call: Call) -> Any:
         message = call.message
@@ -74,27 +74,43 @@ class Host:
     def _control(self, control: Control, message: Any) -> Any:
         if control is Control.INSTALL:
             name, function = message
-            self._functions[name] = copy.deepcopy(function)
+            self._functions[name] = guarded(copy.deepcopy, function)
             return None
         if control is Control.FUNCTION_STATE:
             function = self._functions[message]
-            return function.state_dict() if hasattr(function, "state_dict") else None
+            return guarded(function.state_dict) if hasattr(function, "state_dict") else None
         name, state = message
-        self._functions[name].load_state_dict(state)
+        guarded(self._functions[name].load_state_dict, state)
         return None
 
 
 def guarded(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call user code; an exception that Python would read as an end becomes `UserStopIteration`."""
+    """Call user code; what would end an iteration or the program becomes an ordinary error, except Ctrl-C.
+
+    Raises:
+        UserStopIteration: in place of what Python would read as an end.
+        UserExit: in place of SystemExit, and of what else is no Exception; but a KeyboardInterrupt stays one.
+    """
     try:
         return function(*arguments)
     except ENDS as error:
         raise user_stop_iteration(label_of(function), error) from error
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise user_exit(label_of(function), error) from error
 
 
 def user_stop_iteration(label: str, cause: BaseException) -> UserStopIteration:
     """Return the error that takes the place of one that would look like an end."""
     return UserStopIteration(f"{label} raised {type(cause).__name__}, which is not how a stream ends: catch it there.")
+
+
+def user_exit(label: str, cause: BaseException) -> UserExit:
+    """Return the error that takes the place of one that would end the program."""
+    message = " ".join(str(cause).split())
+    what = f"{type(cause).__name__}({message})"
+    return UserExit(f"{label} raised {what}, which would end the program: raise an error of your own there.")
 
 
 def freeze(value: Any) -> Any:

@@ -110,13 +110,16 @@ def _names_of(origin: Origin) -> frozenset[tuple[str, str]]:
 
 
 def _reject_mistyped_hooks(manager: pluggy.PluginManager, name: str) -> None:
-    """Raise TypeError for an implementation of no hook, and for a function named like a hook that is not marked."""
+    """Raise TypeError for an implementation of no hook, a wrapper of one, and a function that lacks its mark."""
     plugin = manager.get_plugin(name)
     known = [hook for hook in vars(hooks) if hook.startswith("rheos_")]
     callers = manager.get_hookcallers(plugin) or []
     marked = {caller.name for caller in callers}
     for hook in sorted(marked.difference(known)):
         raise TypeError(f"{hook!r} is no hook. {did_you_mean(hook, known)}Hooks: {', '.join(known)}")
+    for caller in callers:
+        if any(found.plugin_name == name and (found.wrapper or found.hookwrapper) for found in caller.get_hookimpls()):
+            raise TypeError(f"{caller.name!r} is marked as a wrapper, but each plugin is called alone; write @hookimpl")
     for hook in known:
         if hook not in marked and callable(getattr(plugin, hook, None)):
             raise TypeError(f"{hook!r} is not marked as a hook; write @rheos.hookimpl above it")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,8 +13,10 @@ if TYPE_CHECKING:
     from rheos.configuration.run_config import BackendConfig, EnvironmentConfig, ExecutorConfig
     from rheos.environments.environment import Environment
     from rheos.executors.protocol import Executor
+    from rheos.plugins.registry import Registry
+    from rheos.plugins.specs import AlgorithmSpec, BackendSpec, EnvironmentSpec, ExecutorSpec
 
-__all__ = ["make_backend", "make_environment", "make_executor", "resolve"]
+__all__ = ["make_backend", "make_environment", "make_executor", "resolve", "settings_class"]
 
 
 def resolve(reference: str, what: str = "") -> Any:
@@ -45,25 +48,49 @@ def resolve(reference: str, what: str = "") -> Any:
         raise PluginError(f"{subject} cannot be loaded: {module.__file__} has no {name!r}.") from error
 
 
-def make_backend(config: BackendConfig, device: str = "cpu") -> Backend:
-    """Make the backend that a configuration names."""
-    spec = _registry().backend(config.name)
+def settings_class(spec: AlgorithmSpec | BackendSpec | EnvironmentSpec | ExecutorSpec) -> type[Any]:
+    """Import the dataclass of settings that a spec names.
+
+    Raises:
+        PluginError: if it cannot be imported, is no dataclass, or does not derive from the one that the specs of its
+            kind name by default: Rheos itself reads the settings that are there, such as `env.num_envs`.
+    """
+    what = f"the settings of {spec.name!r}"
+    found = resolve(spec.config, what)
+    if not (isinstance(found, type) and dataclasses.is_dataclass(found)):
+        raise PluginError(f"{what} ({spec.config}) cannot be used: expected a dataclass.")
+    default: str | None = getattr(type(spec), "config", None)  # algorithms have none
+    if default is not None and not issubclass(found, resolve(default)):
+        raise PluginError(f"{what} ({spec.config}) cannot be used: expected a subclass of {default}.")
+    return found
+
+
+def make_backend(config: BackendConfig, device: str = "cpu", registry: Registry | None = None) -> Backend:
+    """Make the backend that a configuration names.
+
+    Args:
+        config: its name and settings.
+        device: where it computes.
+        registry: where the name is looked up. By default in what is installed, which is what an actor sees, wherever
+            it runs.
+    """
+    spec = _or_installed(registry).backend(config.name)
     return cast("Backend", resolve(spec.factory, f"the backend {spec.name!r}")(device=device, mode=config.mode))
 
 
-def make_executor(config: ExecutorConfig) -> Executor:
-    """Make the executor that a configuration names."""
-    spec = _registry().executor(config.name)
+def make_executor(config: ExecutorConfig, registry: Registry | None = None) -> Executor:
+    """Make the executor that a configuration names, looked up in a registry, by default in what is installed."""
+    spec = _or_installed(registry).executor(config.name)
     return cast("Executor", resolve(spec.factory, f"the executor {spec.name!r}")(config))
 
 
-def make_environment(config: EnvironmentConfig) -> Environment:
-    """Make the source of environments that a configuration names."""
-    spec = _registry().environment(config.name)
+def make_environment(config: EnvironmentConfig, registry: Registry | None = None) -> Environment:
+    """Make the source of environments that a configuration names; looked up as by `make_executor`."""
+    spec = _or_installed(registry).environment(config.name)
     return cast("Environment", resolve(spec.factory, f"the environment {spec.name!r}")(config))
 
 
-def _registry() -> Any:
+def _or_installed(registry: Registry | None) -> Registry:
     from rheos.plugins.loading import load_registry
 
-    return load_registry(warn=False)
+    return load_registry(warn=False) if registry is None else registry

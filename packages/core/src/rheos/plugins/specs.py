@@ -51,7 +51,12 @@ class AlgorithmSpec(Spec):
 
 @dataclass(frozen=True, kw_only=True)
 class BackendSpec(Spec):
-    """A backend: `factory` is `"module:function"`, `(*, device, mode) -> Backend`."""
+    """A backend.
+
+    Args:
+        factory: `"module:function"`, `(*, device, mode) -> Backend`.
+        config: `"module:Class"` of its frozen dataclass of settings, which derives from `BackendConfig`.
+    """
 
     factory: str
     config: str = "rheos.configuration.run_config:BackendConfig"
@@ -59,7 +64,13 @@ class BackendSpec(Spec):
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutorSpec(Spec):
-    """An executor: `factory` is `"module:function"`, `(config) -> Executor`."""
+    """An executor.
+
+    Args:
+        factory: `"module:function"`, `(config) -> Executor`.
+        config: `"module:Class"` of its frozen dataclass of settings, which derives from `ExecutorConfig`: the number
+            of workers is there.
+    """
 
     factory: str
     config: str = "rheos.configuration.run_config:ExecutorConfig"
@@ -67,7 +78,13 @@ class ExecutorSpec(Spec):
 
 @dataclass(frozen=True, kw_only=True)
 class EnvironmentSpec(Spec):
-    """A source of environments: `factory` is `"module:function"`, `(config) -> Environment`."""
+    """A source of environments.
+
+    Args:
+        factory: `"module:function"`, `(config) -> Environment`.
+        config: `"module:Class"` of its frozen dataclass of settings, which derives from `EnvironmentConfig`: workers
+            and evaluations set `num_envs`.
+    """
 
     factory: str
     config: str = "rheos.configuration.run_config:EnvironmentConfig"

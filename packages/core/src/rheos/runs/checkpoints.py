@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import warnings
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rheos.errors import RheosError, RunFolderError
+from rheos.plugins.specs import CONTRACT_VERSION
 from rheos.runs.files import sync_directory, write_synced
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ KEPT = 3
 
 _WEIGHTS = "weights.safetensors"
 _MANIFEST = "manifest.json"
+_NAME = re.compile(r"([0-9]+)|\.([0-9]+)\.replaced")
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,8 @@ def save_checkpoint(
     Args:
         checkpoints: the run's folder of checkpoints; made if it is missing.
         weights: by canonical name.
-        manifest: what is needed to act again, at least `env_steps`; format and checksum are added here.
+        manifest: what is needed to act again: `contract`, `algo`, `env`, `backend`, `spaces` and `env_steps`; format
+            and checksum are added here.
 
     Raises:
         RheosError: if a weight is not finite: nothing is written, and what was saved before stays the newest.
@@ -86,10 +90,13 @@ def save_checkpoint(
     write_synced(temporary / _WEIGHTS, save(arrays))
     write_synced(temporary / _MANIFEST, json.dumps(full_manifest, indent=2) + "\n")
     sync_directory(temporary)
-    if final.exists():
-        shutil.rmtree(final)  # of the same env steps, from fewer updates
+    replaced = checkpoints / f".{final.name}.replaced"
+    if final.exists():  # of the same env steps, from fewer updates
+        shutil.rmtree(replaced, ignore_errors=True)
+        final.rename(replaced)
     temporary.rename(final)
     sync_directory(checkpoints)
+    shutil.rmtree(replaced, ignore_errors=True)  # not before its successor is in place
     return Checkpoint(final, arrays, full_manifest)
 
 
@@ -97,7 +104,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
     """Read a checkpoint and verify it.
 
     Raises:
-        RunFolderError: if it is no checkpoint, or torn; says what is wrong in one line.
+        RunFolderError: if it is no checkpoint, torn, or lacks what is needed to act again; says what is wrong in one
+            line.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load
@@ -108,11 +116,12 @@ def load_checkpoint(path: Path) -> Checkpoint:
     except FileNotFoundError as error:
         raise RunFolderError(f"{path} is no checkpoint: it has no {Path(error.filename).name}.") from error
     except (OSError, ValueError, SafetensorError) as error:
-        raise RunFolderError(f"{path} is a torn checkpoint: {error}.") from error
+        raise RunFolderError(f"{path} is a torn checkpoint: {' '.join(str(error).split())}.") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise RunFolderError(f"{path} is no checkpoint of Rheos: its manifest.json does not say format {FORMAT!r}.")
     if sha256_of(weights) != manifest.get("weights_sha256"):
         raise RunFolderError(f"{path} is a torn checkpoint: its weights do not have the checksum of its manifest.")
+    _refuse_incomplete(path, manifest)
     return Checkpoint(path, weights, manifest)
 
 
@@ -122,11 +131,18 @@ def newest_checkpoint(checkpoints: Path) -> Checkpoint:
     Raises:
         RunFolderError: if there is none.
     """
+    refused: list[str] = []
     for path in reversed(_listed(checkpoints)):
         try:
-            return load_checkpoint(path)
+            checkpoint = load_checkpoint(path)
         except RunFolderError as error:
-            warnings.warn(f"passed over: {error}", stacklevel=2)
+            refused.append(str(error))
+            continue
+        for text in refused:
+            warnings.warn(f"passed over: {text}", stacklevel=2)
+        return checkpoint
+    if refused:
+        raise RunFolderError(f"{checkpoints.parent} has no usable checkpoint: {refused[0]}")
     raise RunFolderError(
         f"{checkpoints.parent} has no checkpoint yet: weights are saved every checkpoint.every_steps and at the end."
     )
@@ -140,10 +156,27 @@ def prune_checkpoints(checkpoints: Path, best: Path | None) -> None:
 
 
 def _listed(checkpoints: Path) -> list[Path]:
-    """Return the folders of checkpoints, the oldest first."""
+    """Return the folders of checkpoints, the oldest first, with those that a crash left set aside."""
     if not checkpoints.is_dir():
         return []
-    return sorted((path for path in checkpoints.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
+    named = [(_NAME.fullmatch(path.name), path) for path in checkpoints.iterdir()]
+    return [path for _, path in sorted((int(match[1] or match[2]), path) for match, path in named if match)]
+
+
+def _refuse_incomplete(path: Path, manifest: Mapping[str, Any]) -> None:
+    contract = manifest.get("contract")
+    if isinstance(contract, int) and contract != CONTRACT_VERSION:
+        return  # what another version writes is not known here; `load_policy` says so
+    numbers = [key for key in ("contract", "env_steps") if not isinstance(manifest.get(key), int)]
+    parts = [key for key in ("algo", "env", "backend", "spaces") if not isinstance(manifest.get(key), dict)]
+    names = [
+        f"{key}.name"
+        for key in ("algo", "env", "backend")
+        if key not in parts and not isinstance(manifest[key].get("name"), str)
+    ]
+    broken = [*numbers, *parts, *names]
+    if broken:
+        raise RunFolderError(f"{path} is a broken checkpoint: its manifest.json has no usable {', '.join(broken)}.")
 
 
 def _refuse_non_finite(weights: Mapping[str, npt.NDArray[np.generic]], manifest: Mapping[str, Any]) -> None:

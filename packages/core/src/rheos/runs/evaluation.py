@@ -6,13 +6,14 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from rheos.configuration.settings import from_mapping
 from rheos.errors import ConfigError
-from rheos.plugins import load_registry, resolve
+from rheos.plugins import load_registry, make_environment
+from rheos.plugins.resolving import settings_class
 from rheos.runs.policy import Policy, load_policy
 
 if TYPE_CHECKING:
@@ -115,13 +116,12 @@ def evaluate(
         registry: where algorithm and environment are found; by default all installed plugins.
 
     Raises:
-        RunFolderError: if the folder is no run, or the run has no weights.
-        ConfigError: if fewer than one episode is asked for.
+        RunFolderError: if the folder is no run, or the run has no weights that can be used.
+        ConfigError: if a number is no integer, or too small.
     """
-    if episodes < 1:
-        raise ConfigError(f"episodes: got {episodes}, expected at least 1.")
-    if seed < 0:
-        raise ConfigError(f"seed: got {seed}, expected at least 0.")
+    _refuse_less("episodes", episodes, 1)
+    _refuse_less("seed", seed, 0)
+    _refuse_less("max_episode_steps", max_episode_steps, 1)
     registry = registry if registry is not None else load_registry()
     policy = load_policy(run_dir, device=device, registry=registry)
     played = [
@@ -137,6 +137,11 @@ def evaluate(
         episode_lengths=tuple(episode.length for episode in played),
         cut=sum(episode.was_cut for episode in played),
     )
+
+
+def _refuse_less(name: str, value: object, minimum: int) -> None:
+    if not isinstance(value, int) or value < minimum:
+        raise ConfigError(f"{name}: got {value!r}, expected an integer >= {minimum}")
 
 
 class _Played(NamedTuple):
@@ -168,12 +173,11 @@ def _play(
 
 def _describe(settings: Mapping[str, Any], registry: Registry, num_envs: int) -> Environment:
     """Describe the environments of a run, stepped one by one where they can be: only so each has its own seed."""
-    spec = registry.environment(settings["name"])
-    config_class, factory = resolve(spec.config), resolve(spec.factory)
+    config_class = settings_class(registry.environment(settings["name"]))
     wanted = {**settings, "num_envs": num_envs}
-    if "vectorization" in settings:
+    if "vectorization" in settings:  # of every run that this version made
         try:
-            return cast("Environment", factory(from_mapping(config_class, {**wanted, "vectorization": "sync"}, "env")))
+            return make_environment(from_mapping(config_class, {**wanted, "vectorization": "sync"}, "env"), registry)
         except ConfigError:
             pass  # an environment that is only there as many at once
-    return cast("Environment", factory(from_mapping(config_class, wanted, "env")))
+    return make_environment(from_mapping(config_class, wanted, "env"), registry)

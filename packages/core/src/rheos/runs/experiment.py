@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -10,6 +11,7 @@ from rheos.configuration.settings import to_mapping
 from rheos.errors import FlowTimeout, UsageError
 from rheos.plugins import make_executor, resolve
 from rheos.plugins.specs import CONTRACT_VERSION
+from rheos.runs.endings import afterwards, do_all, in_one_line, on_failure
 from rheos.runs.folder import RunFolder
 from rheos.runs.interrupts import Interruptions
 from rheos.runs.program import Program, describe
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from rheos.executors.protocol import Executor
     from rheos.plugins.registry import Registry
     from rheos.reports import Report, Weights
+    from rheos.runs.loggers import Logger
 
 __all__ = ["run_experiment"]
 
@@ -32,11 +35,13 @@ def run_experiment(config: RunConfig, registry: Registry, observers: Sequence[ob
     """Run an algorithm until it is to stop, and leave a run folder behind.
 
     Ctrl-C and SIGTERM end it between two items, with its weights saved. What cannot be is refused before anything
-    is left behind. A run that fails says so in status.json, and its error is raised.
+    is left behind. A run that fails says so in status.json, and its error is raised; what fails after it, such as a
+    logger that cannot write what is left, is a note of that error.
 
     Args:
         config: the settings; `RunConfig.from_mapping` checks them.
-        registry: where algorithm, environment, executor and loggers are found by name.
+        registry: where algorithm, environment, executor and loggers are found by name; an actor, which may live in
+            another process, finds its backend in what is installed there.
         observers: objects with life-cycle hooks as methods, told of this run after the plugins.
 
     Returns:
@@ -47,11 +52,9 @@ def run_experiment(config: RunConfig, registry: Registry, observers: Sequence[ob
         RheosError: the learner's weights are not finite.
     """
     program = describe(config, registry)
-    executor = make_executor(config.executor)
-    try:
+    executor = make_executor(config.executor, registry)
+    with afterwards(executor.close):
         return _Experiment(config, registry, program, observers).run(executor)
-    finally:
-        executor.close()
 
 
 class _Learner(Protocol):
@@ -85,36 +88,52 @@ class _Experiment:
         self._program = program
         self._folder = _make_folder(config)
         self._run = Run(config, self._folder)
-        try:
+        self._outcome, self._has_begun = (RunState.FAILED, ""), True
+        with on_failure(self._folder.discard):
             self._folder.write_config(config.to_mapping())
             self._folder.flow_path.write_text(program.stream.to_mermaid())
             self._life_cycle = LifeCycle(self._run, registry, observers)
-            loggers = [resolve(registry.logger(name).factory)(self._folder.path) for name in config.logger.names]
-            self._recorder = Recorder(self._run, _manifest(config, program), loggers, self._life_cycle)
-        except BaseException:
-            self._folder.discard()
-            raise
+            self._recorder = self._make_recorder(registry)
 
     def run(self, executor: Executor) -> RunResult:
-        state, reason = RunState.FAILED, ""
-        has_begun = True
-        try:
+        """Train, and leave nothing open; when plugins and observers hear of the end, everything is on the disk."""
+        with (
+            afterwards(self._life_cycle.ended),
+            afterwards(self._discard_what_never_began),
+            afterwards(lambda: self._recorder.end(*self._outcome)),
+            self._judging(),
+            afterwards(self._recorder.close),
+        ):
             self._life_cycle.started()
-            state, reason = self._train(executor)
+            self._outcome = self._train(executor)
+        return RunResult.of(self._run.status, self._folder.path)
+
+    def _make_recorder(self, registry: Registry) -> Recorder:
+        config = self._run.config
+        loggers: list[Logger] = []
+        with on_failure(lambda: do_all(*(logger.close for logger in loggers))):
+            for factory in [resolve(registry.logger(name).factory) for name in config.logger.names]:
+                logger: Logger = factory(self._folder.path)
+                loggers.append(logger)
+            return Recorder(self._run, _manifest(config, self._program), loggers, self._life_cycle)
+
+    @contextmanager
+    def _judging(self) -> Iterator[None]:
+        """Take down how the run ended where an error ended it."""
+        try:
+            yield
         except KeyboardInterrupt:
-            state = RunState.INTERRUPTED
             reason = "interrupted at once: the weights since the last checkpoint are not saved"
+            self._outcome = RunState.INTERRUPTED, reason
             raise
         except BaseException as error:
-            reason = _in_one_line(error)
-            has_begun = self._run.totals.has_reports or not isinstance(error, UsageError)
+            self._outcome = RunState.FAILED, _reason(error)
+            self._has_begun = self._run.totals.has_reports or not isinstance(error, UsageError)
             raise
-        finally:
-            self._recorder.end(state, reason)
-            if not has_begun:
-                self._folder.discard()
-            self._life_cycle.ended()
-        return RunResult.of(self._run.status, self._folder.path)
+
+    def _discard_what_never_began(self) -> None:
+        if not self._has_begun:
+            self._folder.discard()
 
     def _train(self, executor: Executor) -> tuple[RunState, str]:
         with Interruptions() as interruptions, run(self._program.stream, executor) as flow:
@@ -147,9 +166,7 @@ class _Experiment:
         return weights
 
 
-def _in_one_line(error: BaseException) -> str:
+def _reason(error: BaseException) -> str:
     """Return type, message and place of an error, as one line."""
-    first = next(iter(str(error).splitlines()), "")
     notes = [note.splitlines()[0] for note in getattr(error, "__notes__", ()) if note]
-    place = f" ({notes[0]})" if notes else ""
-    return f"{type(error).__name__}: {first}{place}"
+    return f"{in_one_line(error)} ({notes[0]})" if notes else in_one_line(error)

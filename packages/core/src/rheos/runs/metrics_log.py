@@ -55,11 +55,17 @@ def read_metrics(path: Path) -> dict[str, list[float | None]]:
 
     Raises:
         OSError: if the file cannot be read.
-        ValueError: if a cell is no number.
+        ValueError: if a cell is no number, or a row has more or fewer cells than the header.
     """
     text = path.read_text()
     whole = text[: text.rfind("\n") + 1]
-    header, *rows = csv.reader(io.StringIO(whole)) if whole else [[]]
+    try:
+        header, *rows = csv.reader(io.StringIO(whole)) if whole else [[]]
+    except csv.Error as error:
+        raise ValueError(f"{path.name}: {error}") from error
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(header):
+            raise ValueError(f"{path.name}: row {number} has {len(row)} cells, the header has {len(header)}")
     return {name: [float(row[column]) if row[column] else None for row in rows] for column, name in enumerate(header)}
 
 

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rheos.arrays.numpy_namespace import numpy_xp
-from rheos.configuration.run_config import BackendConfig
 from rheos.configuration.settings import from_mapping
 from rheos.errors import RunFolderError, ShapeError
 from rheos.networks.numpy_networks import NumpyNetworks, acts_in_numpy
 from rheos.plugins import load_registry, make_backend, resolve
+from rheos.plugins.resolving import settings_class
 from rheos.plugins.specs import CONTRACT_VERSION
 from rheos.runs.checkpoints import Checkpoint, load_checkpoint, newest_checkpoint
+from rheos.runs.endings import in_one_line
 from rheos.runs.folder import RunFolder
 from rheos.seeds import generator_for
 from rheos.spaces import ActionAdapter, ObservationAdapter, Spaces
@@ -36,7 +37,9 @@ class Policy:
     Made by `load_policy`. Small networks act in NumPy, so that a run trained with torch is played without it.
     """
 
-    def __init__(self, spec: PolicySpec, spaces: Spaces, checkpoint: Checkpoint, *, device: str, seed: int) -> None:
+    def __init__(
+        self, spec: PolicySpec, spaces: Spaces, checkpoint: Checkpoint, *, device: str, seed: int, registry: Registry
+    ) -> None:
         self.spaces = spaces
         """What it observes and how it acts, as Gymnasium spaces."""
         self.checkpoint = checkpoint
@@ -46,7 +49,7 @@ class Policy:
         self._first_leaf = next(leaves(spaces.observation, "observation"))
         self._draw_noise = spec.draw_noise
         self._generator = generator_for(seed, "policy", "noise")
-        self._exploit, self._explore = _acting(spec, checkpoint, device)
+        self._exploit, self._explore = _acting(spec, checkpoint, device, registry)
 
     def act(self, observation: Any, *, explore: bool = False) -> Any:
         """Choose an action for an observation, or one each for a batch of them.
@@ -93,10 +96,10 @@ def load_policy(
         run_dir: the folder of a run, or one of its `checkpoints/<env_steps>` for older weights.
         device: where networks that are too large for NumPy act.
         seed: of the noise of `Policy.act(explore=True)`.
-        registry: where the algorithm is found; by default all installed plugins.
+        registry: where algorithm and backend are found; by default all installed plugins.
 
     Raises:
-        RunFolderError: if the folder is no run, or the run has no weights.
+        RunFolderError: if the folder is no run, or the run has no weights that can be used.
         UnknownName: if the algorithm that made it is not installed.
     """
     checkpoint = _find_checkpoint(Path(run_dir))
@@ -109,9 +112,10 @@ def load_policy(
     registry = registry if registry is not None else load_registry()
     settings = dict(manifest["algo"])
     algorithm = registry.algorithm(settings.pop("name"))
-    config = from_mapping(resolve(algorithm.config), settings, path="algo")
-    spaces = Spaces.from_json(manifest["spaces"])
-    return Policy(resolve(algorithm.policy)(spaces, config), spaces, checkpoint, device=device, seed=seed)
+    config = from_mapping(settings_class(algorithm), settings, path="algo")
+    spaces = _spaces(checkpoint)
+    spec = resolve(algorithm.policy)(spaces, config)
+    return Policy(spec, spaces, checkpoint, device=device, seed=seed, registry=registry)
 
 
 def _find_checkpoint(path: Path) -> Checkpoint:
@@ -122,12 +126,23 @@ def _find_checkpoint(path: Path) -> Checkpoint:
     return newest_checkpoint(folder.checkpoints_path)
 
 
-def _acting(spec: PolicySpec, checkpoint: Checkpoint, device: str) -> tuple[_Acting, _Acting]:
+def _spaces(checkpoint: Checkpoint) -> Spaces:
+    try:
+        return Spaces.from_json(checkpoint.manifest["spaces"])
+    except Exception as error:  # Gymnasium and NumPy refuse what is no space in many ways
+        raise RunFolderError(
+            f"{checkpoint.path} is a broken checkpoint: the 'spaces' of its manifest.json cannot be read: "
+            f"{in_one_line(error)}."
+        ) from error
+
+
+def _acting(spec: PolicySpec, checkpoint: Checkpoint, device: str, registry: Registry) -> tuple[_Acting, _Acting]:
     if acts_in_numpy(spec.networks):
         networks = NumpyNetworks(spec.networks, checkpoint.weights)
         return _in_numpy(spec.exploit, networks), _in_numpy(spec.explore, networks)
-    config = from_mapping(BackendConfig, checkpoint.manifest["backend"], path="backend")
-    backend = make_backend(config, device)
+    settings = checkpoint.manifest["backend"]
+    config = from_mapping(settings_class(registry.backend(settings["name"])), settings, path="backend")
+    backend = make_backend(config, device, registry)
     native = backend.build(spec.networks, checkpoint.weights)
     return backend.infer(spec.exploit, native), backend.infer(spec.explore, native)
 

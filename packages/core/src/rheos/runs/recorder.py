@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rheos.runs.checkpoints import prune_checkpoints, save_checkpoint
+from rheos.runs.endings import afterwards, do_all
 from rheos.runs.metrics_log import MetricsLog
 from rheos.runs.status import RunState
 
@@ -41,11 +43,12 @@ class Recorder:
         self._manifest = manifest
         self._loggers = loggers
         self._life_cycle = life_cycle
-        self._metrics = MetricsLog(run.folder.metrics_path)
         self._best: tuple[float, Path] | None = None
+        self._saved: tuple[int, int, int] | None = None
         self._next_checkpoint = run.config.checkpoint.every_steps
         self._status_written_at = time.perf_counter()
         run.folder.write_status(run.status)
+        self._metrics = MetricsLog(run.folder.metrics_path)  # last: it stays open
 
     def report(self, report: Report) -> None:
         """Take in a report, and write a row if one is due."""
@@ -62,12 +65,15 @@ class Recorder:
         return self._next_checkpoint is not None and self._run.totals.env_steps >= self._next_checkpoint
 
     def save(self, weights: Weights) -> None:
-        """Save weights as the checkpoint of the env steps so far.
+        """Save weights as the checkpoint of the env steps so far, unless these very weights were saved last.
 
         Raises:
             RheosError: if they are not finite.
         """
         run, totals = self._run, self._run.totals
+        identity = (totals.env_steps, totals.updates, weights.version)
+        if identity == self._saved:
+            return
         counters = {
             "env_steps": totals.env_steps,
             "updates": totals.updates,
@@ -76,6 +82,7 @@ class Recorder:
         }
         checkpoints = run.folder.checkpoints_path
         checkpoint = save_checkpoint(checkpoints, weights.arrays, {**self._manifest, **counters})
+        self._saved = identity
         mean = totals.episode_return_mean
         if mean is not None and (self._best is None or mean >= self._best[0]):
             self._best = (mean, checkpoint.path)
@@ -86,24 +93,23 @@ class Recorder:
         run.status = replace(run.status, weights_sha256=checkpoint.manifest["weights_sha256"])
         self._life_cycle.checkpoint_saved(checkpoint.path)
 
-    def end(self, state: RunState, reason: str) -> None:
-        """Write the last row, close the loggers and write how the run ended; once."""
-        try:
+    def close(self) -> None:
+        """Write the last row and close the loggers, all of them whatever one of them raises; once."""
+        with afterwards(partial(do_all, *(logger.close for logger in self._loggers), self._metrics.close)):
             if self._run.totals.has_news:
                 self._write_row()
-            for logger in self._loggers:
-                logger.close()
-            self._metrics.close()
-        finally:
-            self._write_status(state, reason)
+
+    def end(self, state: RunState, reason: str) -> None:
+        """Write how the run ended."""
+        self._write_status(state, reason)
 
     def _write_row(self) -> None:
         row = self._run.totals.take_row(self._run.wall_s)
         self._metrics.write(row)
         measured = {name: value for name, value in row.items() if value is not None}
-        for logger in self._loggers:
-            logger.log(self._run.totals.env_steps, measured)
-        self._life_cycle.report(measured)
+        env_steps = self._run.totals.env_steps
+        logs = [partial(logger.log, env_steps, measured) for logger in self._loggers]
+        do_all(*logs, partial(self._life_cycle.report, measured))
 
     def _write_status(self, state: RunState, reason: str) -> None:
         totals = self._run.totals

@@ -44,8 +44,8 @@ class Run:
 class LifeCycle:
     """Tells the plugins of a run, and then its observers, what comes to pass.
 
-    A plugin that fails is a warning, once a hook: it must not end a run that did not ask for it. An observer was
-    given by the caller, so its error is the caller's.
+    A plugin that fails is a warning, once a hook, and the others are told all the same: it must not end a run that
+    did not ask for it. An observer was given by the caller, so its error is the caller's.
 
     Args:
         run: what they are told of.
@@ -60,7 +60,7 @@ class LifeCycle:
         self._run = run
         self._plugins = registry.hook
         self._observers = _hooks_of(observers)
-        self._warned: set[str] = set()
+        self._warned: set[tuple[str, str]] = set()
 
     def started(self) -> None:
         """Tell that the run begins."""
@@ -79,13 +79,20 @@ class LifeCycle:
         self._tell("rheos_run_ended")
 
     def _tell(self, hook: str, **arguments: Any) -> None:
-        try:
-            getattr(self._plugins, hook)(run=self._run, **arguments)
-        except Exception as error:
-            if hook not in self._warned:
-                self._warned.add(hook)
-                warnings.warn(f"a plugin failed in {hook}: {error!r}; the run goes on.", PluginWarning, stacklevel=3)
-        getattr(self._observers, hook)(run=self._run, **arguments)
+        arguments["run"] = self._run
+        caller: pluggy.HookCaller = getattr(self._plugins, hook)
+        for plugin in reversed(caller.get_hookimpls()):  # the last one first, as pluggy does
+            try:
+                plugin.function(*(arguments[name] for name in plugin.argnames))
+            except (Exception, SystemExit) as error:
+                self._warn(plugin.plugin_name, hook, error)
+        getattr(self._observers, hook)(**arguments)
+
+    def _warn(self, plugin: str, hook: str, error: BaseException) -> None:
+        if (plugin, hook) not in self._warned:
+            self._warned.add((plugin, hook))
+            text = f"the plugin {plugin} failed in {hook}: {error!r}; the run goes on."
+            warnings.warn(text, PluginWarning, stacklevel=4)
 
 
 def _hooks_of(observers: Sequence[object]) -> pluggy.HookRelay:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rheos.configuration.run_config import RunConfig
+from rheos.errors import ConfigError
 from rheos.plugins import Kind, Registry, load_registry
 from rheos.runs.experiment import run_experiment
 from rheos.runs.status import RunResult, RunState
@@ -49,7 +50,8 @@ def train(
         run_dir: where the run goes; by default `runs/<algo>-<env>/<time>-seed<seed>`.
         device: of the learner.
         observers: objects with life-cycle hooks as methods, such as `@rheos.hookimpl def rheos_report(self, row)`.
-        registry: where names are found; by default all installed plugins.
+        registry: where names are found; by default all installed plugins. Actors find their backend in what is
+            installed where they run.
 
     Returns:
         Where the run lies, and how it ended.
@@ -67,15 +69,15 @@ def train(
     """
     registry = registry if registry is not None else load_registry()
     mapping = {
-        "algo": _part(algo, "name"),
-        "env": _part(env, "id"),
-        "backend": _part(backend, "name"),
-        "executor": _part(executor, "name"),
-        "stop": dict(stop or {}),
-        "checkpoint": dict(checkpoint or {}),
-        "logger": {"names": registry.names(Kind.LOGGER), **(logger or {})},
+        "algo": _part("algo", algo, "name"),
+        "env": _part("env", env, "id"),
+        "backend": _part("backend", backend, "name"),
+        "executor": _part("executor", executor, "name"),
+        "stop": stop,
+        "checkpoint": checkpoint,
+        "logger": {"names": registry.names(Kind.LOGGER), **_settings("logger", {} if logger is None else logger)},
         "seed": seed,
-        "run_dir": None if run_dir is None else os.fspath(run_dir),
+        "run_dir": os.fspath(run_dir) if isinstance(run_dir, os.PathLike) else run_dir,
         "device": device,
     }
     result = run_experiment(RunConfig.from_mapping(mapping, registry), registry, observers)
@@ -84,5 +86,15 @@ def train(
     return result
 
 
-def _part(part: Part, key: str) -> dict[str, Any]:
-    return {key: part} if isinstance(part, str) else dict(part)
+def _part(name: str, part: Part, key: str) -> Mapping[str, Any]:
+    return {key: part} if isinstance(part, str) else _settings(name, part, f"{_A_WORD[key]}, or ")
+
+
+def _settings(name: str, settings: object, otherwise: str = "") -> Mapping[str, Any]:
+    if not isinstance(settings, Mapping):
+        kind = type(settings).__name__
+        raise ConfigError(f"{name}: got {settings!r} ({kind}), expected {otherwise}settings by name")
+    return settings
+
+
+_A_WORD = {"name": "a name", "id": "an id"}

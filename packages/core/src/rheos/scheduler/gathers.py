@@ -72,7 +72,7 @@ class _Gather(RunningNode):
         if self._source.first is not None:
             try:
                 first = self._first(None)
-            except (Exception, GeneratorExit) as error:
+            except BaseException as error:
                 self.fail(error, self.items + 1, (name,), self._source)
             if first is not None:
                 yield self._source.first[0].__name__, first

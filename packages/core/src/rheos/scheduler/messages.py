@@ -230,7 +230,7 @@ class Tell(_Message):
         if self._message is not None:
             try:
                 message = self._message(item.value)
-            except (Exception, GeneratorExit) as error:
+            except BaseException as error:
                 self.fail(error, self.taken, item.sources)
         if message is None:
             targets = []

@@ -8,7 +8,7 @@ from enum import Enum
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from rheos.executors.host import ENDS, user_stop_iteration
+from rheos.executors.host import ENDS, user_exit, user_stop_iteration
 from rheos.streams.nodes import Node
 
 if TYPE_CHECKING:
@@ -102,19 +102,23 @@ class RunningNode:
         """Raise the error with a note that says at which stage and item it came about.
 
         Args:
-            error: what user code raised; what would look like an end becomes `UserStopIteration`.
+            error: what user code raised; what would end an iteration or the program becomes an ordinary error, as
+                in `guarded`. A KeyboardInterrupt is raised as it is.
             number: of the item, from 1.
             sources: of the item.
             where: the stage, if it is not this one.
         """
         stage = where or self.node
         note = f"in {self.engine.describe(stage)}, item {number}" + (f" from {', '.join(sources)}" if sources else "")
-        if isinstance(error, ENDS):
-            substitute = user_stop_iteration(stage.label, error)
-            substitute.add_note(note)
-            raise substitute from error
-        error.add_note(note)
-        raise error
+        if isinstance(error, KeyboardInterrupt):
+            raise error
+        if isinstance(error, Exception) and not isinstance(error, ENDS):
+            error.add_note(note)
+            raise error
+        make = user_stop_iteration if isinstance(error, ENDS) else user_exit
+        substitute = make(stage.label, error)
+        substitute.add_note(note)
+        raise substitute from error
 
 
 def own_copy(function: F) -> F:
@@ -138,7 +142,7 @@ class FunctionNode(RunningNode):
         started = perf_counter()
         try:
             value = self.function(item.value)
-        except (Exception, GeneratorExit) as error:
+        except BaseException as error:
             self.fail(error, self.taken, item.sources)
         self.busy_s += perf_counter() - started
         return value

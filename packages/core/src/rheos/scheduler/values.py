@@ -112,7 +112,7 @@ class FlatMap(FunctionNode):
         started = perf_counter()
         try:
             self._ready.extend(Item(freeze(value), sources) for value in function(*arguments))
-        except (Exception, GeneratorExit) as error:
+        except BaseException as error:
             self.fail(error, self.taken, sources)
         self.busy_s += perf_counter() - started
         if self._ready:

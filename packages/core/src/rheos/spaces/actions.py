@@ -9,6 +9,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 from rheos.errors import SpaceError
+from rheos.spaces.tree import leaves
 
 __all__ = ["ActionAdapter"]
 
@@ -24,7 +25,7 @@ class ActionAdapter:
         space: the space of a single action.
 
     Raises:
-        SpaceError: if the space is neither Discrete nor Box.
+        SpaceError: if the space is neither Discrete nor Box, or a Box without entries; the message names the leaf.
 
     Example:
         >>> ActionAdapter(spaces.Discrete(3, start=5)).decode(np.array([0, 2], np.int32))
@@ -48,9 +49,9 @@ class ActionAdapter:
             self.size = int(np.prod(space.shape))
             self._box = _BoxMap(space)
         else:
-            raise SpaceError(
-                f"action: got {space}, expected Discrete or Box. Wrap the environment to take one of these."
-            )
+            raise _refusal(space)
+        if self.size == 0:
+            raise SpaceError(f"action: got {space}, which has no entries: there is nothing to choose.")
 
     def decode(self, encoded: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Decode a batch of actions.
@@ -67,6 +68,17 @@ class ActionAdapter:
         if self._start:
             actions += self._start
         return actions
+
+
+def _refusal(space: spaces.Space[Any]) -> SpaceError:
+    """Name the first leaf that is neither Discrete nor Box, and all of them where none is to blame alone."""
+    parts = list(leaves(space, "action"))
+    alien = next((part for part in parts if not isinstance(part.space, spaces.Discrete | spaces.Box)), None)
+    path, got = ("action", space) if alien is None else (alien.path, alien.space)
+    what = type(got).__name__ + (f" of {', '.join(part.path for part in parts)}" if alien is None and parts else "")
+    return SpaceError(
+        f"{path}: got {got}, expected Discrete or Box: {what} is not decoded. Wrap the environment to take one."
+    )
 
 
 class _BoxMap:

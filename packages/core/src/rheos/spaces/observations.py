@@ -28,7 +28,7 @@ class ObservationAdapter:
         space: the space of a single observation.
 
     Raises:
-        SpaceError: if a leaf is none of these; the message names the leaf.
+        SpaceError: if a leaf is none of these, which the message names, or if there is no number to observe.
 
     Example:
         >>> adapter = ObservationAdapter(spaces.Discrete(3, start=5))
@@ -49,6 +49,10 @@ class ObservationAdapter:
             self._parts.append((leaf, slice(start, start + size), write))
             start += size
         self.size = start
+        if self.size == 0:
+            raise SpaceError(
+                f"observation: got {space}, which has no entries. Wrap the environment to give at least one."
+            )
         self._is_one_box = isinstance(space, spaces.Box)
         self._is_identity = isinstance(space, spaces.Box) and space.dtype == np.float32 and len(space.shape) == 1
 
