@@ -1,4 +1,4 @@
-"""`rheos graph`: the flow of an installed algorithm, as text and as a drawing; no actor is started, nothing is written."""
+"""`rheos graph`: the flow of an installed algorithm, in two forms; no actor is started, nothing is written."""
 
 from __future__ import annotations
 

@@ -428,7 +428,10 @@ def test_make_backend_gives_a_backend_that_knows_its_names():
             r"^backend.mode: got 'graph', which the torch backend does not have yet: use 'auto' or 'eager'.$",
         ),
         ({"mode": "fast"}, r"^backend.mode: got 'fast', expected one of auto, eager, graph.$"),
-        ({"device": "gpu"}, r"^device: torch cannot use 'gpu' \(.+\): try device=cpu.$"),
+        *(
+            ({"device": device}, rf"^device: torch cannot use '{device}' \(.+\): try device=cpu\.$")
+            for device in ("gpu", "", "meta", "cuda:99", "mkldnn", "hpu", "xla")
+        ),
     ],
 )
 def test_what_torch_cannot_do_is_refused_in_one_line(settings, message):

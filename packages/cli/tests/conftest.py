@@ -5,10 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from rheos.configuration.run_config import RunConfig
 from rheos.plugins.loading import forget_installed
+from rheos.runs.status import RunResult, RunState
 
 Install = Callable[..., None]
 
@@ -41,6 +44,16 @@ from rheos.configuration.settings import setting
 class Config:
     learning_rate: float = setting(0.1, exclusive_minimum=0, unit="1/update", help="step size")
     hidden_sizes: tuple[int, ...] = (8, 8)
+"""
+
+BACKEND = """
+from rheos.plugins.hooks import hookimpl
+from rheos.plugins.specs import BackendSpec
+
+
+@hookimpl
+def rheos_backends():
+    return [BackendSpec(name="fake", summary="a backend of a test", factory="nowhere:nothing")]
 """
 
 
@@ -85,3 +98,32 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.chdir(folder)
     return folder
+
+
+class Runs:
+    """Stands in for the runs themselves: remembers their configurations, and fails where it is told to."""
+
+    def __init__(self) -> None:
+        self.configs: list[RunConfig] = []
+        self.checked: list[RunConfig] = []
+        self.failures: dict[int, BaseException] = {}
+        self.state = RunState.DONE
+
+    def run_experiment(self, config: RunConfig, registry: Any, observers: Any = ()) -> RunResult:
+        self.configs.append(config)
+        if config.seed in self.failures:
+            raise self.failures[config.seed]
+        return RunResult(state=self.state, reason="", run_dir=Path(config.run_dir or "runs/somewhere"))
+
+    def prepare(self, config: RunConfig, registry: Any) -> None:
+        self.checked.append(config)
+
+
+@pytest.fixture
+def runs(install, empty_folder, monkeypatch) -> Runs:
+    install("walk")
+    install("fake", files={"plugin.py": BACKEND, "conf/backend/fake.yaml": "name: fake\n"})
+    runs = Runs()
+    monkeypatch.setattr("rheos.runs.experiment.run_experiment", runs.run_experiment)
+    monkeypatch.setattr("rheos.runs.program.prepare", runs.prepare)
+    return runs

@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from rheos.errors import ConfigError
 from rheos.runs.training import train
 from rheos.testing.toy import toy_registry
 from rheos_cli.main import main
@@ -66,6 +67,35 @@ def test_eval_refuses_impossible_numbers(run_dir, capsys, arguments):
     assert 2 == main(["eval", str(run_dir), *arguments])
 
     assert 1 == len(capsys.readouterr().err.splitlines())
+
+
+@pytest.mark.parametrize("device", ["nonsense", ""])
+def test_eval_refuses_a_device_that_the_backend_does_not_have_also_for_small_networks(
+    run_dir, device, monkeypatch, capsys
+):
+    def refuse(self, *, device, mode):
+        raise ConfigError(f"device: got {device!r}.")
+
+    monkeypatch.setattr("rheos.testing.toy.ToyBackend.__init__", refuse)
+
+    assert 2 == main(["eval", str(run_dir), "--device", device])
+
+    assert ("", f"rheos: device: got {device!r}.\n") == tuple(capsys.readouterr())
+
+
+def test_eval_in_an_environment_that_fails_is_one_line_and_exit_code_1(run_dir, monkeypatch, capsys):
+    def fail(self, **kwargs):
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr("gymnasium.envs.classic_control.cartpole.CartPoleEnv.reset", fail)
+    monkeypatch.setattr("gymnasium.envs.classic_control.cartpole.CartPoleVectorEnv.reset", fail)
+
+    assert 1 == main(["eval", str(run_dir)])
+
+    out, err = capsys.readouterr()
+    assert ("", 0) == (out, err.count("Traceback"))
+    assert err.startswith("rheos: evaluation-0, ")
+    assert "ZeroDivisionError: division by zero" in err
 
 
 def test_plot_of_one_run_goes_into_its_folder(run_dir, capsys):

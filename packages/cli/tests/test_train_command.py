@@ -5,57 +5,15 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from rheos.configuration.run_config import RunConfig
-from rheos.errors import EnvironmentFailed, UnknownName
+from rheos.errors import EnvironmentFailed
 from rheos.plugins.loading import forget_installed
-from rheos.runs.status import RunResult, RunState
+from rheos.runs.status import RunState
 from rheos_cli.main import main
 
 BASE = ["algo=walk", "backend=fake", "logger=none"]
-
-BACKEND = """
-from rheos.plugins.hooks import hookimpl
-from rheos.plugins.specs import BackendSpec
-
-
-@hookimpl
-def rheos_backends():
-    return [BackendSpec(name="fake", summary="a backend of a test", factory="nowhere:nothing")]
-"""
-
-
-class Runs:
-    """Stands in for the runs themselves: remembers their configurations, and fails where it is told to."""
-
-    def __init__(self) -> None:
-        self.configs: list[RunConfig] = []
-        self.checked: list[RunConfig] = []
-        self.failures: dict[int, BaseException] = {}
-        self.state = RunState.DONE
-
-    def run_experiment(self, config: RunConfig, registry: Any, observers: Any = ()) -> RunResult:
-        self.configs.append(config)
-        if config.seed in self.failures:
-            raise self.failures[config.seed]
-        return RunResult(state=self.state, reason="", run_dir=Path(config.run_dir or "runs/somewhere"))
-
-    def describe(self, config: RunConfig, registry: Any) -> None:
-        self.checked.append(config)
-
-
-@pytest.fixture
-def runs(install, empty_folder, monkeypatch) -> Runs:
-    install("walk")
-    install("fake", files={"plugin.py": BACKEND, "conf/backend/fake.yaml": "name: fake\n"})
-    runs = Runs()
-    monkeypatch.setattr("rheos.runs.experiment.run_experiment", runs.run_experiment)
-    monkeypatch.setattr("rheos.runs.program.describe", runs.describe)
-    return runs
 
 
 def test_the_settings_come_from_files_and_overrides(runs):
@@ -108,9 +66,21 @@ def test_an_experiment_is_a_file_that_sets_anything(runs, install):
         (["algo..x=3"], "algo..x=3: cannot be read, expected key=value; a value with special characters needs quotes."),
         (["seed=[1"], "seed=[1: cannot be read, expected key=value; "),
         (["cartpole"], "cartpole: cannot be read, expected key=value; "),
+        (["=5"], "=5: cannot be read, expected key=value; "),
+        (["++=5"], "++=5: cannot be read, expected key=value; "),
+        (["@x=5"], "@x=5: cannot be read, expected key=value; "),
+        (["algo=5"], "No algorithm '5'. Installed: "),
+        (["env={a:1}"], "No environment '{a:1}'. "),
+        (["run_dir="], "run_dir: got '' (str), expected a string that is not empty or null"),
+        (["device="], "device: got '' (str), expected a string that is not empty"),
+        ([f"algo.learning_rate={10**400}"], f"algo.learning_rate: got 1{'0' * 59}...{'0' * 10} (int), expected a numb"),
+        (["algo.learning_rate=1" + "0" * 5000], "algo.learning_rate=1000000000"),
+        (["--foo"], "--foo: no such flag. Did you mean '--info'? `rheos train --help` shows them."),
+        (["--multi"], "--multi: no such flag. Did you mean '--multirun'? "),
+        (["--cfg", "all-of-it"], "argument -c/--cfg: invalid choice: 'all-of-it' "),
         (["--experimental-rerun", "x.pickle"], "--experimental-rerun reads a pickle, which Rheos never does; "),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
 )
 @pytest.mark.parametrize("flags", [[], ["-m"]], ids=["one", "multirun"])
 def test_a_mistake_is_one_line_exit_code_2_and_nothing_left(words, message, flags, runs, empty_folder, capsys):
@@ -121,6 +91,37 @@ def test_a_mistake_is_one_line_exit_code_2_and_nothing_left(words, message, flag
     assert re.match(rf"rheos: (job 0 \(.*\): )?{re.escape(message)}", err)
     assert [] == runs.configs
     assert [] == list(empty_folder.iterdir())
+
+
+@pytest.mark.parametrize("flag", ["-m", "--multirun"])
+@pytest.mark.parametrize("position", range(5))
+def test_a_flag_may_stand_anywhere_among_the_overrides(flag, position, runs):
+    words = [*BASE, "seed=3,4"]
+
+    code = main(["train", *words[:position], flag, *words[position:]])
+
+    assert (0, [3, 4]) == (code, [config.seed for config in runs.configs])
+
+
+def test_a_flag_with_a_value_may_stand_before_or_behind_the_overrides(runs, capsys):
+    shown = []
+    for words in (["--cfg", "job", *BASE], [*BASE, "--cfg", "job"], [*BASE, "--cfg=job"], ["-c", "job", *BASE]):
+        assert 0 == main(["train", *words])
+        shown.append(capsys.readouterr().out)
+
+    assert "learning_rate" not in shown[0]  # the walk's file does not list it
+    assert [shown[0]] * 4 == shown
+    assert [] == runs.configs
+
+
+@pytest.mark.parametrize("words", [["algo=walk"], [], ["-m", "seed=1,2"], ["algo=nothing"]], ids=" ".join)
+def test_hydras_own_help_is_shown_beside_any_words(words, runs, empty_folder, capsys):
+    code = main(["train", *words, "--hydra-help"])
+
+    out, err = capsys.readouterr()
+    assert (0, "") == (code, err)
+    assert out.startswith("Hydra (")
+    assert ([], []) == (runs.configs, list(empty_folder.iterdir()))
 
 
 def test_several_values_are_what_a_multirun_is_for(runs, capsys):
@@ -189,65 +190,25 @@ def test_an_interrupted_run_is_exit_code_130(runs):
     assert 130 == main(["train", *BASE])
 
 
-def test_every_job_of_a_multirun_has_a_folder_of_its_own(runs, empty_folder):
-    code = main(["train", "-m", *BASE, "seed=3,4"])
+def test_too_little_memory_is_one_line_that_names_the_largest_setting(runs, capsys):
+    runs.failures[0] = MemoryError("Unable to allocate 116. TiB")
+    runs.failures[0].add_note("in stage 3: gather_sync, item 1 from rollout-0")
 
-    folders = [Path(config.run_dir or "") for config in runs.configs]
-    assert (0, [3, 4]) == (code, [config.seed for config in runs.configs])
-    assert ["0", "1"] == [folder.name for folder in folders]
-    assert folders[0].parent == folders[1].parent
-    assert Path("runs/multirun") == folders[0].parent.parent
-    assert [folders[0].parent / "multirun.yaml"] == [p.relative_to(empty_folder) for p in empty_folder.rglob("*.yaml")]
+    code = main(["train", *BASE, "algo.hidden_sizes=[8,100000000]"])
 
-
-def test_run_dir_of_a_multirun_holds_the_folders_of_its_jobs(runs):
-    main(["train", "-m", *BASE, "seed=3,4", "run_dir=out"])
-
-    assert ["out/0", "out/1"] == [Path(config.run_dir or "").as_posix() for config in runs.configs]
-
-
-def test_all_jobs_are_checked_before_the_first_one_starts(runs, empty_folder, capsys):
-    code = main(["train", "-m", *BASE, "algo.learning_rate=0.1,0.2,-1"])
-
-    assert 2 == code
+    assert 1 == code
     assert capsys.readouterr().err == (
-        "rheos: job 2 (algo=walk backend=fake logger=none algo.learning_rate=-1): "
-        "algo.learning_rate: got -1 (int), expected a number > 0\n"
-    )
-    assert ([], []) == (runs.configs, list(empty_folder.iterdir()))
-
-
-def test_what_the_algorithm_or_the_environment_refuses_is_found_in_that_check(runs, monkeypatch, capsys):
-    def refuse(config: RunConfig, registry: Any) -> None:
-        if config.env.id == "NoSuch-v0":
-            raise UnknownName("No environment 'NoSuch-v0'.")
-
-    monkeypatch.setattr("rheos.runs.program.describe", refuse)
-
-    code = main(["train", "-m", *BASE, "env=gym", "env.id=CartPole-v1,NoSuch-v0"])
-
-    assert (2, []) == (code, runs.configs)
-    assert capsys.readouterr().err.endswith("env.id=NoSuch-v0): No environment 'NoSuch-v0'.\n")
-
-
-def test_a_job_that_fails_is_named_and_the_others_still_run(runs, capsys):
-    runs.failures[4] = EnvironmentFailed("it fell over")
-
-    code = main(["train", "-m", *BASE, "seed=3,4,5"])
-
-    assert (1, [3, 4, 5]) == (code, [config.seed for config in runs.configs])
-    job = "1 (algo=walk backend=fake logger=none seed=4)"
-    assert [f"rheos: job {job}: it fell over", f"rheos: 1 of 3 jobs failed: {job}"] == (
-        capsys.readouterr().err.splitlines()
+        "rheos: not enough memory: Unable to allocate 116. TiB; in stage 3: gather_sync, item 1 from rollout-0; "
+        "the largest setting is algo.hidden_sizes[1]=100000000\n"
     )
 
 
-def test_ctrl_c_ends_the_whole_multirun(runs):
-    runs.state = RunState.INTERRUPTED
+@pytest.mark.parametrize("code", [0, "bye", None])
+def test_a_run_in_which_user_code_exits_has_failed(code, runs, capsys):
+    runs.failures[0] = SystemExit(code)
 
-    code = main(["train", "-m", *BASE, "seed=3,4,5"])
-
-    assert (130, [3]) == (code, [config.seed for config in runs.configs])
+    assert 1 == main(["train", *BASE])
+    assert capsys.readouterr().err.endswith(f"rheos: SystemExit({code!r})\n")
 
 
 def test_a_plugin_that_cannot_be_used_is_a_warning_and_the_run_goes_on(runs, install, capsys):

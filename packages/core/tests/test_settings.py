@@ -97,6 +97,27 @@ def test_a_wrong_value_is_refused_with_its_path_and_what_was_expected(settings: 
     assert message == refusal(**settings)
 
 
+@pytest.mark.parametrize("digits", [400, 5000])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_integer_that_no_float_is_near_is_refused_in_few_words(digits: int, sign: int):
+    message = refusal(number=sign * 10**digits)
+
+    assert message.startswith("algo.number: got ")
+    assert message.endswith(" (int), expected a number > 0 and <= 1")
+    assert len(message) < 160
+
+
+@pytest.mark.parametrize("text", ["", " ", "\t\n"])
+def test_where_a_string_must_not_be_empty_a_blank_one_is_refused(text: str):
+    @dataclass(frozen=True)
+    class Named:
+        folder: str | None = setting(None, allow_empty=False)
+
+    with pytest.raises(ConfigError, match=r"^folder: got '.*' \(str\), expected a string that is not empty or null$"):
+        from_mapping(Named, {"folder": text})
+    assert (None, "a") == tuple(from_mapping(Named, {"folder": folder}).folder for folder in (None, "a"))
+
+
 def test_an_unknown_setting_is_refused_with_the_nearest_one_by_its_path():
     assert refusal(nunber=1).startswith("algo.nunber: no such setting. Did you mean 'algo.number'? Settings: number, ")
     assert ("algo.inner.dept: no such setting. Did you mean 'algo.inner.depth'? Settings: depth.") == refusal(

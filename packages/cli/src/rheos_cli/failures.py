@@ -72,7 +72,7 @@ def _numbers(path: str, value: Any) -> Iterator[tuple[str, float]]:
         for index, item in enumerate(value):
             yield from _numbers(f"{path}[{index}]", item)
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield path, value
+        yield path, int(value) if float(value).is_integer() else value
 
 
 def _lines(*texts: str) -> list[str]:

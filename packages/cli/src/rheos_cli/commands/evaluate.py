@@ -28,23 +28,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Evaluate, and print the result."""
     from rheos.runs.evaluation import evaluate
 
-    if arguments.device != "cpu":
-        _check_device(arguments.run, arguments.device)
     result = evaluate(arguments.run, arguments.episodes, arguments.seed, device=arguments.device)
     print(json.dumps(result.to_json(), indent=2) if arguments.json else _in_words(result))
     return 0
-
-
-def _check_device(run: Path, device: str) -> None:
-    """Refuse a device that the run's backend does not have, also where small networks would never get there."""
-    from rheos.configuration.settings import from_mapping
-    from rheos.plugins import load_registry, make_backend
-    from rheos.plugins.resolving import settings_class
-    from rheos.runs.policy import load_policy
-
-    registry = load_registry(warn=False)
-    settings = load_policy(run, registry=registry).checkpoint.manifest["backend"]
-    make_backend(from_mapping(settings_class(registry.backend(settings["name"])), settings, "backend"), device)
 
 
 def _in_words(result: EvaluationResult) -> str:

@@ -9,7 +9,9 @@ from typing import Any
 
 from rheos.configuration.settings import Setting, settings_of
 from rheos.errors import UsageError, did_you_mean
-from rheos.plugins import Kind, load_registry, resolve
+from rheos.plugins import Kind, load_registry
+from rheos.plugins.resolving import settings_class
+from rheos.plugins.specs import AlgorithmSpec, BackendSpec, EnvironmentSpec, ExecutorSpec
 from rheos_cli.groups import GROUPS, kind_of
 from rheos_cli.installed import Choice, installed
 
@@ -52,8 +54,10 @@ def _settings(choice: Choice) -> list[Setting]:
     registry = load_registry(warn=False)
     kind = kind_of(choice.group)
     specs = {spec.name: spec for spec in registry.specs(kind)} if kind else {}
-    config = getattr(specs.get(choice.name), "config", None)
-    return settings_of(resolve(config, f"the settings of {choice.name!r}")) if config else []
+    spec = specs.get(choice.name)
+    if not isinstance(spec, AlgorithmSpec | BackendSpec | EnvironmentSpec | ExecutorSpec):
+        return []
+    return settings_of(settings_class(spec))
 
 
 def _to_json(choice: Choice) -> dict[str, Any]:

@@ -58,7 +58,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run one job, or those of a multirun; return the exit code of the worst."""
-    from rheos.runs.program import each_environment_once
     from rheos_cli.composition import run_hydra
 
     words: list[str] = arguments.overrides
@@ -70,10 +69,9 @@ def run(arguments: argparse.Namespace) -> int:
     for text in registry.warnings:
         print(f"rheos: warning: {text}", file=sys.stderr)
     jobs = _Jobs(registry)
-    with each_environment_once():
-        if _is_multirun(flags, words):
-            _check_all(flags, words, registry)
-        run_hydra(flags, words, jobs)
+    if _is_multirun(flags, words):
+        _check_all(flags, words, registry)
+    run_hydra(flags, words, jobs)
     return jobs.exit_code()
 
 
@@ -120,7 +118,7 @@ def _check_all(flags: Sequence[str], words: Sequence[str], registry: Registry) -
     is checked when it starts.
     """
     from rheos.runs.folder import RunFolder
-    from rheos.runs.program import describe
+    from rheos.runs.program import prepare
     from rheos_cli.composition import plain_settings, run_hydra, sweep_dir
 
     if any(word.lstrip("+~").startswith(("hydra/launcher", "hydra/sweeper")) for word in words):
@@ -133,7 +131,7 @@ def _check_all(flags: Sequence[str], words: Sequence[str], registry: Registry) -
             settings = plain_settings(composed)
             parent = settings.pop(_SWEEP_DIR, None)
             config = _configuration(settings, checked_dir, registry)
-            describe(config, registry)
+            prepare(config, registry)
             number = Path(checked_dir or "").name
             RunFolder.create(Path(parent or sweep_dir(settings["run_dir"]), number)).discard()
         except UsageError as error:
@@ -166,7 +164,8 @@ def _job_of_multirun() -> tuple[str, str | None]:
     settings = HydraConfig.get()
     if settings.mode != RunMode.MULTIRUN:
         return "", None
-    words = " ".join(word.removeprefix("++") for word in settings.overrides.task)
+    typed = [word.removeprefix("++") for word in settings.overrides.task]
+    words = " ".join(word for word in typed if not word.startswith(f"{_SWEEP_DIR}="))
     return f"{settings.job.num} ({words})", str(Path(settings.sweep.dir, str(settings.job.num)))
 
 

@@ -14,7 +14,7 @@ from rheos.plugins.specs import CONTRACT_VERSION
 from rheos.runs.endings import afterwards, do_all, in_one_line, on_failure
 from rheos.runs.folder import RunFolder
 from rheos.runs.interrupts import Interruptions
-from rheos.runs.program import Program, describe
+from rheos.runs.program import Program, prepare
 from rheos.runs.recorder import Recorder
 from rheos.runs.run import LifeCycle, Run
 from rheos.runs.status import RunResult, RunState
@@ -51,7 +51,7 @@ def run_experiment(config: RunConfig, registry: Registry, observers: Sequence[ob
         UsageError: the settings, the environment and the algorithm do not go together, or `run_dir` is taken.
         RheosError: the learner's weights are not finite.
     """
-    program = describe(config, registry)
+    program = prepare(config, registry)
     executor = make_executor(config.executor, registry)
     with afterwards(executor.close):
         return _Experiment(config, registry, program, observers).run(executor)

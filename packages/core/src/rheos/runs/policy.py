@@ -94,7 +94,7 @@ def load_policy(
 
     Args:
         run_dir: the folder of a run, or one of its `checkpoints/<env_steps>` for older weights.
-        device: where networks that are too large for NumPy act.
+        device: where it acts; on the CPU small networks act in NumPy, without the backend.
         seed: of the noise of `Policy.act(explore=True)`.
         registry: where algorithm and backend are found; by default all installed plugins.
 
@@ -137,7 +137,7 @@ def _spaces(checkpoint: Checkpoint) -> Spaces:
 
 
 def _acting(spec: PolicySpec, checkpoint: Checkpoint, device: str, registry: Registry) -> tuple[_Acting, _Acting]:
-    if acts_in_numpy(spec.networks):
+    if device == "cpu" and acts_in_numpy(spec.networks):
         networks = NumpyNetworks(spec.networks, checkpoint.weights)
         return _in_numpy(spec.exploit, networks), _in_numpy(spec.explore, networks)
     settings = checkpoint.manifest["backend"]

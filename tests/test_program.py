@@ -1,0 +1,46 @@
+"""What is refused when a run is described, so that it leaves nothing behind and says nothing before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rheos.errors import ConfigError
+from rheos.runs.training import train
+from rheos_cli.main import main
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("command", [["train"], ["train", "-m"]], ids=" ".join)
+@pytest.mark.parametrize("word", ["device=cuda:99", "device=meta", "device=nonsense", "backend.mode=graph"])
+def test_what_the_backend_does_not_have_is_one_line_before_a_run_begins(command, word, tmp_path: Path, capsys):
+    code = main([*command, "algo=ppo", "env=cartpole", word])
+
+    out, err = capsys.readouterr()
+    key, _, value = word.partition("=")
+    assert (2, "", 1) == (code, out, err.count("\n"))
+    assert f"{key}: " in err
+    assert repr(value) in err
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_in_python_it_is_the_same_error(tmp_path: Path):
+    with pytest.raises(ConfigError, match=r"^device: torch cannot use 'meta'"):
+        train("ppo", env="CartPole-v1", device="meta")
+
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_fragments_that_no_memory_holds_are_one_line_that_names_the_setting(capsys):
+    code = main(["train", "algo=ppo", "env=cartpole", "logger=none", "algo.rollout_steps=1e18"])
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert 1 == code
+    assert line.startswith("rheos: not enough memory: ")
+    assert "rollout-0" in line
+    assert line.endswith("; the largest setting is algo.rollout_steps=1000000000000000000")
