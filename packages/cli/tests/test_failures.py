@@ -5,13 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rheos.errors import ConfigError, EnvironmentFailed, ShapeError
-from rheos_cli.failures import is_out_of_memory, largest_setting, print_error
+from rheos_cli.failures import print_error
 from rheos_cli.main import COMMANDS, main
-
-SETTINGS = {
-    "algo": {"name": "ppo", "learning_rate": 3e-4, "sizes": [64, 10**18], "fast": True, "none": None},
-    "env": {"num_envs": 8},
-}
 
 
 def noted(error: BaseException, note: str) -> BaseException:
@@ -72,23 +67,18 @@ def test_what_rheos_raises_is_one_line_on_every_command(command, error, monkeypa
     assert ("", "rheos: it fell\n") == tuple(capsys.readouterr())
 
 
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
-        (MemoryError(), True),
-        (ValueError("Maximum allowed dimension exceeded"), True),
-        (ValueError("array is too big; `arr.size * arr.dtype.itemsize` is larger than the maximum"), True),
-        (OverflowError("Python int too large to convert to C long"), True),
-        (RuntimeError("CUDA out of memory. Tried to allocate 20.00 GiB"), True),
-        (ValueError("x is too big"), False),
-        (KeyError("out of memory"), False),
-    ],
-    ids=repr,
-)
-def test_too_little_memory_is_known_by_whoever_says_so(error, expected):
-    assert expected is is_out_of_memory(error)
+def test_what_user_code_raised_to_cause_a_failure_shows_its_traceback_above_the_line(capsys):
+    def step():
+        raise ZeroDivisionError("division by zero")
 
+    try:
+        try:
+            step()
+        except ZeroDivisionError as cause:
+            raise EnvironmentFailed("rollout-0, environment 3, step 512") from cause
+    except EnvironmentFailed as error:
+        print_error(error)
 
-def test_the_largest_setting_is_named_as_one_would_type_it():
-    assert "algo.sizes[1]=1000000000000000000" == largest_setting(SETTINGS)
-    assert "" == largest_setting({"algo": {"name": "ppo", "fast": True}})
+    err = capsys.readouterr().err
+    assert "in step\n" in err
+    assert err.endswith("ZeroDivisionError: division by zero\nrheos: rollout-0, environment 3, step 512\n")

@@ -190,19 +190,6 @@ def test_an_interrupted_run_is_exit_code_130(runs):
     assert 130 == main(["train", *BASE])
 
 
-def test_too_little_memory_is_one_line_that_names_the_largest_setting(runs, capsys):
-    runs.failures[0] = MemoryError("Unable to allocate 116. TiB")
-    runs.failures[0].add_note("in stage 3: gather_sync, item 1 from rollout-0")
-
-    code = main(["train", *BASE, "algo.hidden_sizes=[8,100000000]"])
-
-    assert 1 == code
-    assert capsys.readouterr().err == (
-        "rheos: not enough memory: Unable to allocate 116. TiB; in stage 3: gather_sync, item 1 from rollout-0; "
-        "the largest setting is algo.hidden_sizes[1]=100000000\n"
-    )
-
-
 @pytest.mark.parametrize("code", [0, "bye", None])
 def test_a_run_in_which_user_code_exits_has_failed(code, runs, capsys):
     runs.failures[0] = SystemExit(code)

@@ -13,7 +13,9 @@ __all__ = ["PPOConfig"]
 class PPOConfig:
     """The settings of proximal policy optimisation."""
 
-    rollout_steps: int = setting(128, minimum=1, unit="steps", help="steps of each environment in a rollout")
+    rollout_steps: int = setting(
+        128, minimum=1, maximum=1_000_000, unit="steps", help="steps of each environment in a rollout"
+    )
     discount: float = setting(0.99, minimum=0.0, maximum=1.0, help="weight of a reward one environment step later")
     gae_lambda: float = setting(
         0.8, minimum=0.0, maximum=1.0, help="0: advantages are TD errors; 1: returns minus the value"

@@ -17,8 +17,6 @@ from rheos_cli.failures import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
     EXIT_USAGE,
-    is_out_of_memory,
-    largest_setting,
     print_error,
 )
 from rheos_cli.groups import GROUPS
@@ -93,14 +91,10 @@ class _Jobs:
             return  # Ctrl-C ends the whole multirun
         if job:
             print(f"job {job}")
-        settings: dict[str, Any] = {}
         try:
-            settings = plain_settings(composed)
-            self._codes[job] = _train(_configuration(settings, run_dir, self._registry), self._registry)
+            config = _configuration(plain_settings(composed), run_dir, self._registry)
+            self._codes[job] = _train(config, self._registry)
         except (Exception, SystemExit) as error:  # user code that exits has failed, like any other
-            if is_out_of_memory(error):
-                sizes = {part: settings.get(part) for part in ("algo", "env", "executor")}
-                error.add_note(f"the largest setting is {largest_setting(sizes)}")
             self._codes[job] = print_error(error, f"job {job}: " if job else "")
 
     def exit_code(self) -> int:

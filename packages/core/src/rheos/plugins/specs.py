@@ -37,7 +37,7 @@ class AlgorithmSpec(Spec):
 
     Args:
         config: `"module:Class"` of its frozen dataclass of settings.
-        roles: `"module:function"`, `(Setting) -> roles`: describes the actors, starts none. The roles
+        roles: `"module:function"`, `(RunContext) -> roles`: describes the actors, starts none. The roles
             have an attribute `learner`, an `Actor` with `weights() -> Weights`, whose weights are saved.
         flow: `"module:function"`, `(roles, config) -> Stream[Report]`.
         policy: `"module:function"`, `(Spaces, config) -> PolicySpec`: how to act with saved weights.
