@@ -69,7 +69,7 @@ class _LeafCheck:
         if self._dtype.kind not in "iu" or np.can_cast(array.dtype, self._dtype, "safe"):
             self._holds.add(array.dtype)
         elif array.size:
-            limits, least, most = np.iinfo(self._dtype), array.min(), array.max()
+            limits, least, most = np.iinfo(self._dtype.name), array.min(), array.max()
             if least < limits.min or most > limits.max:
                 raise OverflowError(
                     f"the {self._leaf.path} holds {least} to {most}, its space's dtype {self._dtype} only "
