@@ -10,6 +10,7 @@ import yaml
 
 from rheos.configuration.run_config import CheckpointConfig, CommonConfig, RunConfig, StopConfig
 from rheos.configuration.settings import to_mapping
+from rheos.errors import UsageError
 from rheos.plugins import Kind, load_registry, resolve
 from rheos.plugins.sources import ConfigFile, config_files
 from rheos_cli.composition import compose
@@ -46,8 +47,9 @@ def test_every_name_that_a_plugin_offers_has_a_file(kind: Kind):
 @pytest.mark.parametrize("file", FILES, ids=described)
 def test_a_file_says_what_it_is_and_sets_only_what_exists(file: ConfigFile):
     words = [] if file.group in ("algo", "exp") else ["algo=ppo"]
+    missing = [f"{file.group}.{name}=CartPole-v1" for name, value in read(file).items() if value == "???"]
 
-    config = RunConfig.from_mapping(compose([*words, described(file)]), load_registry())
+    config = RunConfig.from_mapping(compose([*words, described(file), *missing]), load_registry())
 
     assert file.summary()
     if kind_of(file.group) not in (None, Kind.LOGGER):
@@ -68,3 +70,8 @@ def test_what_the_command_line_composes_is_read_back_as_it_was_written():
     config = RunConfig.from_mapping(compose(["algo=ppo", "env=pendulum", "seed=3"]), load_registry())
 
     assert config == RunConfig.from_mapping(config.to_mapping(), load_registry())
+
+
+def test_an_environment_of_gymnasium_must_be_named():
+    with pytest.raises(UsageError, match=r"^env\.id: not given\. Write env\.id=<value>"):
+        compose(["algo=ppo", "env=gym"])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,3 +42,24 @@ def test_in_python_it_is_the_same_error(tmp_path: Path):
 def test_fragments_that_no_memory_holds_are_refused_by_the_setting(capsys):
     assert 2 == main(["train", "algo=ppo", "env=cartpole", "algo.rollout_steps=1e12"])
     assert capsys.readouterr().err.startswith("rheos: algo.rollout_steps: got 1000000000000.0 (float), expected")
+
+
+def test_a_reader_of_the_progress_that_goes_away_does_not_end_the_run(tmp_path: Path):
+    words = [
+        "-m",
+        "rheos_cli",
+        "train",
+        "algo=ppo",
+        "env=cartpole",
+        "logger=none",
+        "stop.env_steps=3000",
+        "run_dir=run",
+    ]
+    train = subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert train.stdout is not None
+    train.stdout.close()
+
+    _, err = train.communicate(timeout=120)
+
+    assert (0, b"") == (train.returncode, err)
+    assert "done" == json.loads((tmp_path / "run" / "status.json").read_text())["state"]

@@ -111,3 +111,9 @@ def test_ctrl_c_ends_the_whole_multirun(runs):
     code = main(["train", "-m", *BASE, "seed=3,4,5"])
 
     assert (130, [3]) == (code, [config.seed for config in runs.configs])
+
+
+def test_a_multirun_says_at_its_end_where_its_runs_are_and_what_to_type_next(runs, capsys):
+    main(["train", "-m", *BASE, "seed=3,4", "run_dir=my sweep"])
+
+    assert "Multirun: my sweep  next: rheos plot 'my sweep'" == capsys.readouterr().out.splitlines()[-1]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -83,7 +85,7 @@ def test_eval_refuses_a_device_that_the_backend_does_not_have_also_for_small_net
     assert ("", f"rheos: device: got {device!r}.\n") == tuple(capsys.readouterr())
 
 
-def test_eval_in_an_environment_that_fails_is_one_line_and_exit_code_1(run_dir, monkeypatch, capsys):
+def test_eval_in_an_environment_that_fails_is_its_traceback_and_one_line_and_exit_code_1(run_dir, monkeypatch, capsys):
     def fail(self, **kwargs):
         raise ZeroDivisionError("division by zero")
 
@@ -93,9 +95,22 @@ def test_eval_in_an_environment_that_fails_is_one_line_and_exit_code_1(run_dir, 
     assert 1 == main(["eval", str(run_dir)])
 
     out, err = capsys.readouterr()
-    assert ("", 0) == (out, err.count("Traceback"))
-    assert err.startswith("rheos: evaluation-0, ")
-    assert "ZeroDivisionError: division by zero" in err
+    (line,) = [line for line in err.splitlines() if line.startswith("rheos: ")]
+    assert ("", 1) == (out, err.count("Traceback"))
+    assert line.startswith("rheos: evaluation-0, ")
+    assert line.endswith("ZeroDivisionError: division by zero")
+
+
+def test_plot_of_a_multirun_draws_its_jobs_in_their_order(run_dir, monkeypatch):
+    drawn: list[str] = []
+    monkeypatch.setattr("rheos_cli.plots.draw_learning_curves", lambda runs, output: drawn.extend(map(str, runs)))
+    for job in (0, 2, 10):
+        shutil.copytree(run_dir, Path("sweep", str(job)))
+    Path("sweep", "multirun.yaml").write_text("")
+
+    assert 0 == main(["plot", "sweep", str(run_dir), "-o", "all.png"])
+
+    assert ["sweep/0", "sweep/2", "sweep/10", str(run_dir)] == drawn
 
 
 def test_plot_of_one_run_goes_into_its_folder(run_dir, capsys):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from hydra.errors import MissingConfigException, OverrideParseException
+from omegaconf.errors import MissingMandatoryValue
 
 from rheos.errors import did_you_mean
 from rheos.plugins import load_registry
@@ -17,7 +18,9 @@ __all__ = ["cannot_be_read", "in_one_line"]
 
 def cannot_be_read(word: str) -> str:
     """Return what is wrong with a word that is no override."""
-    return f"{word}: cannot be read, expected key=value; a value with special characters needs quotes."
+    group = next((group for group in GROUPS if word in choices(group)), None)
+    hint = f"Did you mean {group}={word}?" if group else "A value with special characters needs quotes."
+    return f"{word}: cannot be read, expected key=value. {hint}"
 
 
 def in_one_line(error: Exception, words: Sequence[str]) -> str:
@@ -44,6 +47,8 @@ def in_one_line(error: Exception, words: Sequence[str]) -> str:
         if match[1] in GROUPS:
             return next(filter(None, map(_no_choice, words)), f"No {match[1]} is installed.")
         return f"{match[1]}: no such setting or group. {did_you_mean(match[1], GROUPS)}Groups: {', '.join(GROUPS)}."
+    if isinstance(error, MissingMandatoryValue):
+        return f"{error.full_key}: not given. Write {error.full_key}=<value>; `rheos info` says what it is."
     if text.startswith("Exceeds the limit"):
         return f"{max(words, key=len)[:60]}...: more digits than a number can have."
     if text.startswith("Config group override must be"):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import sys
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -25,6 +27,15 @@ __all__ = ["Progress"]
 _LINE_EVERY_S = 5.0
 
 
+class _LastingConsole(Console):
+    """A console whose reader may go away (`rheos train ... | head`): it falls silent, and the run goes on."""
+
+    def on_broken_pipe(self) -> None:
+        """Write nothing more, where rich would end the program."""
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 class Progress:
     """Observes a run for a person: a live table on a terminal, else a line every five seconds.
 
@@ -33,7 +44,7 @@ class Progress:
     """
 
     def __init__(self, console: Console | None = None) -> None:
-        self._console = console if console is not None else Console(highlight=False)
+        self._console = console if console is not None else _LastingConsole(highlight=False)
         self._live: Live | None = None
         self._row: Mapping[str, float] = {}
         self._line_due_at = 0.0

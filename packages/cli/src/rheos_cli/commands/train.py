@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -82,6 +83,7 @@ class _Jobs:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._codes: dict[str, int] = {}
+        self._folder: Path | None = None  # of a multirun
 
     def __call__(self, composed: DictConfig) -> None:
         from rheos_cli.composition import plain_settings
@@ -90,6 +92,7 @@ class _Jobs:
         if EXIT_INTERRUPTED in self._codes.values():
             return  # Ctrl-C ends the whole multirun
         if job:
+            self._folder = Path(run_dir or "").parent
             print(f"job {job}")
         try:
             config = _configuration(plain_settings(composed), run_dir, self._registry)
@@ -100,6 +103,8 @@ class _Jobs:
     def exit_code(self) -> int:
         """Return the exit code of the worst job; of several, say which did not end well."""
         failed = [job for job, code in self._codes.items() if code]
+        if self._folder is not None:
+            print(f"Multirun: {self._folder}  next: rheos plot {shlex.quote(str(self._folder))}")
         if failed and len(self._codes) > 1:
             print(f"rheos: {len(failed)} of {len(self._codes)} jobs failed: {'; '.join(failed)}", file=sys.stderr)
         return next((code for code in (EXIT_INTERRUPTED, EXIT_FAILED, EXIT_USAGE) if code in self._codes.values()), 0)

@@ -34,7 +34,7 @@ class EnvironmentConfig:
     """Which environment, and how many of it a worker steps together."""
 
     name: str = setting("gym", help="the plugin that makes the environments")
-    id: str = setting("CartPole-v1", help="the environment's id, as registered with Gymnasium")
+    id: str = setting("CartPole-v1", allow_empty=False, help="the environment's id, as registered with Gymnasium")
     num_envs: int = setting(8, minimum=1, help="environments per worker")
     vectorization: str = setting(
         "auto",

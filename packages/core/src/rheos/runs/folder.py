@@ -117,7 +117,8 @@ class RunFolder:
             RunFolderError: if the folder is no run, or its status cannot be read.
         """
         if not self.path.is_dir():
-            raise RunFolderError(f"{self.path} is no run: there is no such folder.")
+            what = "it is a file" if self.path.exists() else "there is no such folder"
+            raise RunFolderError(f"{self.path} is no run: {what}.")
         try:
             return RunStatus.from_json(json.loads(self.status_path.read_text()))
         except FileNotFoundError as error:
