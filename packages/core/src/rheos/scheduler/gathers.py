@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
@@ -101,8 +102,9 @@ class _Gather(RunningNode):
             self.engine.moves += 1
             self._keep(shard, call.value)
 
+    @abstractmethod
     def _keep(self, shard: int, value: Any) -> None:
-        raise NotImplementedError
+        """Keep what a shard gave until it goes on."""
 
     @property
     def outstanding(self) -> int:

@@ -23,7 +23,7 @@ class Tee(RunningNode):
         self._unread: list[deque[Item]] = [deque() for _ in range(node.count)]
         self._is_ended = False
 
-    def drive(self) -> Answer:
+    def poll(self) -> Answer:
         """Take the next item for every branch, unless one of them is too far behind."""
         if any(len(unread) > self._max_lag for unread in self._unread[1:]):
             return Signal.PENDING
@@ -72,7 +72,7 @@ class TeeBranch(RunningNode):
         """Drive the tee, or read what it holds for this branch."""
         tee: Any = self.inputs[0]
         node: Any = self.node
-        answer: Answer = tee.drive() if node.index == 0 else tee.read(node.index)
+        answer: Answer = tee.poll() if node.index == 0 else tee.read(node.index)
         if isinstance(answer, Item):
             self.items += 1
         return answer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from enum import Enum
 from time import perf_counter
@@ -53,7 +54,7 @@ class Signal(Enum):
 Answer = Item | Signal
 
 
-class RunningNode:
+class RunningNode(ABC):
     """A stage that runs.
 
     Args:
@@ -73,13 +74,13 @@ class RunningNode:
         self.busy_s = 0.0
         """Seconds that the driver spent in its function, or in its actors where they live on the driver."""
 
+    @abstractmethod
     def poll(self) -> Answer:
         """Give an item, or say why there is none; never wait."""
-        raise NotImplementedError
 
     def finished(self, call: Call) -> None:
-        """Take in a call of this node that has finished."""
-        raise NotImplementedError
+        """Take in a call of this node that has finished; only stages that send calls get one back."""
+        raise AssertionError(f"{self.node.label} sends no calls, got {call!r}")
 
     @property
     def outstanding(self) -> int:
