@@ -33,7 +33,7 @@ def columns(rows: int) -> dict[str, np.ndarray]:
     }
 
 
-def clipped_loss(xp: Any, networks: Any, batch: Any) -> tuple[Any, dict[str, Any]]:
+def clipped_loss(xp: Any, networks: Any, batch: Any, _coefficients: Any) -> tuple[Any, dict[str, Any]]:
     """The loss of PPO for two actions."""
     log_p = xp.log_softmax(networks["policy"](batch["observations"]))
     ratio = xp.exp(xp.pick(log_p, batch["actions"]) - batch["log_probs"])
@@ -90,7 +90,7 @@ def test_update_by_hand(benchmark, adam):
 def test_update(benchmark):
     backend, _, step = built()
 
-    benchmark.pedantic(step, (backend.put(columns(MINIBATCH)), 3e-4), rounds=300, warmup_rounds=30)
+    benchmark.pedantic(step, (backend.put(columns(MINIBATCH)), {"learning_rate": 3e-4}), rounds=300, warmup_rounds=30)
 
 
 @pytest.mark.benchmark(group="an epoch's four minibatches out of 1024 rows")

@@ -31,7 +31,7 @@ def batch_of(size=32, seed=0) -> dict[str, np.ndarray]:
     }
 
 
-def squared_error(xp: Any, networks: Any, batch: Any) -> tuple[Any, dict[str, Any]]:
+def squared_error(xp: Any, networks: Any, batch: Any, _coefficients: Any) -> tuple[Any, dict[str, Any]]:
     """A loss that every weight of SPECS has a part in."""
     x = batch["x"]
     error = networks["policy"](x) * networks["scale"](x) + networks["value"](x) - batch["y"]
@@ -49,7 +49,7 @@ class Learning:
         self.step = self.backend.update(loss, self.networks, self.optimizer, max_grad_norm=max_grad_norm)
 
     def update(self, batch: dict[str, np.ndarray], learning_rate: float = 1e-2) -> dict[str, np.ndarray]:
-        return self.backend.get(self.step(self.backend.put(batch), learning_rate))
+        return self.backend.get(self.step(self.backend.put(batch), {"learning_rate": learning_rate}))
 
     def state(self) -> dict[str, np.ndarray]:
         return {**self.backend.weights(self.networks), **self.optimizer.state_dict()}
@@ -204,7 +204,7 @@ GRADIENT = np.array([3.0, -4.0], np.float32)
 """Of norm 5."""
 
 
-def linear_loss(xp: Any, networks: Any, batch: Any) -> tuple[Any, dict[str, Any]]:
+def linear_loss(xp: Any, networks: Any, batch: Any, _coefficients: Any) -> tuple[Any, dict[str, Any]]:
     """A loss whose gradient is `batch["g"]` whatever the weights."""
     return xp.sum(networks["w"](batch["g"]) * batch["g"]), {}
 
@@ -282,7 +282,7 @@ def test_only_what_the_optimizer_was_made_for_is_trained():
     frozen = backend.build({"value": MLP(4, 1)}, weights_of_some("value"))
     step = backend.update(squared_error, {**trained, **frozen}, backend.optimizer(Adam(), trained), max_grad_norm=None)
 
-    step(backend.put(batch_of()), 1e-2)
+    step(backend.put(batch_of()), {"learning_rate": 1e-2})
 
     assert_equal_arrays(weights_of_some("value"), backend.weights(frozen))
     assert not np.array_equal(weights_of()["scale/value"], backend.weights(trained)["scale/value"])
@@ -423,10 +423,6 @@ def test_make_backend_gives_a_backend_that_knows_its_names():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (
-            {"mode": "graph"},
-            r"^backend.mode: got 'graph', which the torch backend does not have yet: use 'auto' or 'eager'.$",
-        ),
         ({"mode": "fast"}, r"^backend.mode: got 'fast', expected one of auto, eager, graph.$"),
         *(
             ({"device": device}, rf"^device: torch cannot use '{device}' \(.+\): try device=cpu\.$")

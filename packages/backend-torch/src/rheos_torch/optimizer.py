@@ -18,7 +18,7 @@ __all__ = ["TorchAdam"]
 
 
 class TorchAdam:
-    """Adam over every weight of the networks, which lie in one flat tensor.
+    """Adam over every trainable weight of the networks, which lie in one flat tensor.
 
     The functional form of torch's optimizer is called, since that of `torch.optim.Adam` spends more time on
     bookkeeping than on the arithmetic of small networks (docs/decisions/torch-update.md).

@@ -13,13 +13,16 @@ if TYPE_CHECKING:
     from rheos.arrays.namespace import Array, ArrayNamespace
     from rheos.networks.specs import NetworkSpec
 
-__all__ = ["Adam", "Backend", "Function", "Loss", "Networks", "Optimizer"]
+__all__ = ["Adam", "Backend", "Coefficients", "Function", "Loss", "Networks", "Optimizer"]
 
 Networks = Mapping[str, Callable[["Array"], "Array"]]
 """Native networks by name, each callable on a native array."""
 
-Loss = Callable[["ArrayNamespace", Networks, Mapping[str, "Array"]], tuple["Array", dict[str, "Array"]]]
-"""`(xp, networks, batch) -> (scalar loss, scalar metrics)`, written once over `xp`."""
+Coefficients = Mapping[str, Any]
+"""Numbers by name that may change from step to step, such as `learning_rate`: Python floats or native scalars."""
+
+Loss = Callable[["ArrayNamespace", Networks, Mapping[str, "Array"], Coefficients], tuple["Array", dict[str, "Array"]]]
+"""`(xp, networks, batch, coefficients) -> (scalar loss, scalar metrics)`, written once over `xp`."""
 
 Function = Callable[["ArrayNamespace", Networks, Mapping[str, "Array"]], dict[str, "Array"]]
 """`(xp, networks, inputs) -> outputs`, written once over `xp`: acting, values, targets."""
@@ -61,8 +64,14 @@ class Backend(Protocol):
         """Return a copy of all weights by canonical name; never a view of what later updates change."""
         ...
 
-    def load(self, networks: Any, weights: Mapping[str, npt.NDArray[np.float32]]) -> None:
-        """Overwrite all weights; a missing, unknown or misshapen one is a `ShapeError` that names it."""
+    def load(self, networks: Any, weights: Mapping[str, npt.NDArray[np.float32]], *, strict: bool = True) -> None:
+        """Overwrite weights; a missing, unknown or misshapen one is a `ShapeError` that names it.
+
+        Args:
+            networks: native ones.
+            weights: by canonical name.
+            strict: whether all must be there; else those that are not given stay as they are.
+        """
         ...
 
     def optimizer(self, spec: Adam, networks: Any) -> Optimizer:
@@ -71,13 +80,13 @@ class Backend(Protocol):
 
     def update(
         self, loss: Loss, networks: Any, optimizer: Any, *, max_grad_norm: float | None
-    ) -> Callable[[Mapping[str, Array], float], dict[str, Array]]:
-        """Join a loss with gradients, clipping by global norm and a step: `(batch, learning_rate) -> metrics`.
+    ) -> Callable[[Mapping[str, Array], Mapping[str, float]], dict[str, Array]]:
+        """Join a loss with gradients, clipping by global norm and a step: `(batch, coefficients) -> metrics`.
 
-        What is trained is what the optimizer (one of `optimizer`) was made for; `networks` may hold others
-        beside it. The metrics are native scalars, those of the loss and `loss` and `grad_norm` (before
-        clipping), so that nothing waits for them before `get`. A gradient that is not finite changes neither
-        weights nor optimizer, and shows in `grad_norm`.
+        The optimizer reads `coefficients["learning_rate"]`, the loss gets all of them. What is trained is what the
+        optimizer (one of `optimizer`) was made for; `networks` may hold others beside it. The metrics are native
+        scalars, those of the loss and `loss` and `grad_norm` (before clipping), so that nothing waits for them before
+        `get`. A gradient that is not finite changes neither weights nor optimizer, and shows in `grad_norm`.
         """
         ...
 

@@ -20,10 +20,16 @@ __all__ = ["PolicySpec"]
 class PolicySpec:
     """The networks of a policy, and its two ways to act, written once over `xp`.
 
-    `explore` takes `observations` `[B, D]` float32 and `noise` `[B, ...]` (drawn by `draw_noise`, so that
-    every backend acts alike) and gives at least `actions` `[B, ...]`, the encoded actions; whatever else it
-    gives (`values`, `log_probs`) becomes a column of the rollout. `exploit` takes `observations` and gives
-    `actions`.
+    All functions take columns by name, `[B, ...]`: those of `ObservationAdapter` (`observations`, or one for each
+    image, and `action_mask` where there is one) and what is said below.
+
+    `explore` takes `noise` `[B, ...]` as well (drawn by `draw_noise`, so that every backend acts alike) and gives at
+    least `actions` `[B, ...]`, the encoded actions; `exploit` gives `actions`.
+
+    What can wait is done once for all rows of a fragment, which is several times cheaper than at every step:
+    `annotate` takes what was observed and done (`rewards`, all that `explore` gave) and gives the columns that stand
+    in the rollout instead of what `explore` gave beside `actions`; without it, they stand there themselves. `value`
+    gives `values` `[B]` of observations; with it the rollout has `values` and `next_values`.
     """
 
     networks: Mapping[str, NetworkSpec]
@@ -31,3 +37,5 @@ class PolicySpec:
     exploit: Function
     draw_noise: Callable[[np.random.Generator, int], npt.NDArray[np.float32]]
     """`(generator, num) -> noise` `[num, ...]`, for `num` actions: a worker draws for a whole fragment at once."""
+    annotate: Function | None = None
+    value: Function | None = None

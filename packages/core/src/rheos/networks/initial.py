@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
-from rheos.networks.specs import NetworkSpec, Parameter
+from rheos.networks.specs import CNN, MLP, NetworkSpec, Parameter
 from rheos.networks.weights import weight_shapes
 
 __all__ = ["initial_weights", "orthogonal"]
@@ -16,7 +17,9 @@ __all__ = ["initial_weights", "orthogonal"]
 def initial_weights(
     specs: Mapping[str, NetworkSpec], generator: np.random.Generator
 ) -> dict[str, npt.NDArray[np.float32]]:
-    """Draw the weights that networks start from: orthogonal kernels, zero biases, given parameters.
+    """Draw the weights that networks start from: orthogonal kernels, zero biases, given parameters, idle normalizers.
+
+    A convolution's kernel is orthogonal as the matrix from all that a filter sees to the channels.
 
     Args:
         specs: networks by name; they draw in this order.
@@ -31,17 +34,30 @@ def initial_weights(
         >>> {name: array.shape for name, array in weights.items()}
         {'value/output/kernel': (4, 1), 'value/output/bias': (1,)}
     """
-    weights: dict[str, npt.NDArray[np.float32]] = {}
-    for network, spec in specs.items():
-        for name, shape in weight_shapes({network: spec}).items():
-            if isinstance(spec, Parameter):
-                weights[name] = np.full(shape, spec.initial, np.float32)
-            elif name.endswith("/bias"):
-                weights[name] = np.zeros(shape, np.float32)
-            else:
-                scale = spec.output_scale if name == f"{network}/output/kernel" else spec.hidden_scale
-                weights[name] = orthogonal(shape, scale, generator)
-    return weights
+    return {
+        name: _initial(spec, name.removeprefix(f"{network}/"), shape, generator)
+        for network, spec in specs.items()
+        for name, shape in weight_shapes({network: spec}).items()
+    }
+
+
+def _initial(
+    spec: NetworkSpec, weight: str, shape: tuple[int, ...], generator: np.random.Generator
+) -> npt.NDArray[np.float32]:
+    if isinstance(spec, Parameter):
+        return np.full(shape, spec.initial, np.float32)
+    if weight == "std":
+        return np.ones(shape, np.float32)
+    if weight == "mean" or weight.endswith("/bias"):
+        return np.zeros(shape, np.float32)
+    return orthogonal((prod(shape[:-1]), shape[-1]), _scale(spec, weight), generator).reshape(shape)
+
+
+def _scale(spec: NetworkSpec, weight: str) -> float:
+    if isinstance(spec, MLP):
+        return spec.output_scale if weight == "output/kernel" else spec.hidden_scale
+    assert isinstance(spec, CNN)
+    return spec.scale
 
 
 def orthogonal(shape: tuple[int, ...], scale: float, generator: np.random.Generator) -> npt.NDArray[np.float32]:

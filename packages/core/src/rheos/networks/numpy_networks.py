@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from rheos.networks.specs import Activation, NetworkSpec, Parameter
+from rheos.networks.specs import CNN, MLP, Activation, NetworkSpec, Normalizer, Parameter
 from rheos.networks.weights import check_arrays, layer_names, weight_shapes
 
 __all__ = ["MAX_NUMPY_WEIGHTS", "NumpyNetworks", "acts_in_numpy"]
 
 _Floats = npt.NDArray[np.float32]
 _Network = Callable[[_Floats], _Floats]
+_Layer = tuple[_Floats, _Floats]
+"""Kernel and bias."""
 
 MAX_NUMPY_WEIGHTS = 1_000_000
 """Up to here NumPy was the faster one wherever it was measured: see docs/decisions/acting-in-numpy.md."""
@@ -23,7 +25,7 @@ MAX_NUMPY_WEIGHTS = 1_000_000
 def acts_in_numpy(specs: Mapping[str, NetworkSpec]) -> bool:
     """Return whether NumPy runs these networks, and runs them faster than a framework would.
 
-    True for MLPs and parameters of together at most `MAX_NUMPY_WEIGHTS` weights. What is saved is the
+    True where no network is a CNN, and all together have at most `MAX_NUMPY_WEIGHTS` weights. What is saved is the
     framework's cost per operation, so the gain is largest for the smallest; beyond the bound only the
     matrix product counts, and that is the framework's to place (threads, accelerator).
 
@@ -34,11 +36,15 @@ def acts_in_numpy(specs: Mapping[str, NetworkSpec]) -> bool:
         >>> acts_in_numpy({"policy": MLP(4, 2, hidden=(2048, 2048))})
         False
     """
+    if any(isinstance(spec, CNN) for spec in specs.values()):
+        return False
     return sum(math.prod(shape) for shape in weight_shapes(specs).values()) <= MAX_NUMPY_WEIGHTS
 
 
 class NumpyNetworks(Mapping[str, _Network]):
     """Networks by name, each callable on `[..., inputs]` float32, without gradients.
+
+    CNNs are here as what frameworks are held against; a framework runs them faster.
 
     Raises:
         ShapeError: if a weight is missing, unknown or misshapen.
@@ -78,14 +84,37 @@ class NumpyNetworks(Mapping[str, _Network]):
 
 
 def _network(name: str, spec: NetworkSpec, weights: Mapping[str, _Floats]) -> _Network:
-    if isinstance(spec, Parameter):
-        value = weights[f"{name}/value"]
-        value.flags.writeable = False  # every call returns this one array
-        return lambda _: value
-    *hidden, output = [
-        (weights[f"{name}/{layer}/kernel"], weights[f"{name}/{layer}/bias"]) for layer in layer_names(spec)
-    ]
+    match spec:
+        case Parameter():
+            value = weights[f"{name}/value"]
+            value.flags.writeable = False  # every call returns this one array
+            return lambda _: value
+        case Normalizer():
+            return _normalizer(weights[f"{name}/mean"], weights[f"{name}/std"], spec.limit)
+        case MLP():
+            return _mlp(spec, _layers(name, spec, weights))
+        case CNN():
+            return _cnn(spec, _layers(name, spec, weights))
+
+
+def _layers(name: str, spec: MLP | CNN, weights: Mapping[str, _Floats]) -> list[_Layer]:
+    return [(weights[f"{name}/{layer}/kernel"], weights[f"{name}/{layer}/bias"]) for layer in layer_names(spec)]
+
+
+def _normalizer(mean: _Floats, std: _Floats, limit: float) -> _Network:
+    inverse = 1.0 / std
+
+    def forward(x: _Floats) -> _Floats:
+        y: _Floats = x - mean
+        y *= inverse
+        return np.clip(y, -limit, limit, out=y)
+
+    return forward
+
+
+def _mlp(spec: MLP, layers: list[_Layer]) -> _Network:
     activate = _ACTIVATIONS[spec.activation]
+    hidden, output = (layers, None) if spec.activates_output else (layers[:-1], layers[-1])
 
     def forward(x: _Floats) -> _Floats:
         if x.ndim > 2:  # np.dot uses BLAS for two axes only
@@ -95,9 +124,29 @@ def _network(name: str, spec: NetworkSpec, weights: Mapping[str, _Floats]) -> _N
             x = np.dot(x, kernel)
             x += bias
             activate(x, x)
-        y: _Floats = np.dot(x, output[0])
-        y += output[1]
-        return y
+        if output is not None:
+            x = np.dot(x, output[0])
+            x += output[1]
+        return x
+
+    return forward
+
+
+def _cnn(spec: CNN, layers: list[_Layer]) -> _Network:
+    activate = _ACTIVATIONS[spec.activation]
+    *convolutions, (dense, dense_bias) = layers
+
+    def forward(x: _Floats) -> _Floats:
+        if x.ndim > 4:
+            return forward(x.reshape(-1, *x.shape[-3:])).reshape(*x.shape[:-3], -1)
+        for (kernel, bias), (_, size, stride) in zip(convolutions, spec.filters, strict=True):
+            seen = np.lib.stride_tricks.sliding_window_view(x, (size, size), axis=(-3, -2))
+            x = np.einsum("...hwcij,ijco->...hwo", seen[..., ::stride, ::stride, :, :, :], kernel, optimize=True)
+            x += bias
+            activate(x, x)
+        flat: _Floats = np.dot(x.reshape(*x.shape[:-3], -1), dense)
+        flat += dense_bias
+        return activate(flat, flat)
 
     return forward
 

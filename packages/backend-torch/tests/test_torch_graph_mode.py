@@ -1,0 +1,140 @@
+"""`backend.mode=graph`: a compiled update is the eager one, whatever rows and coefficients, and refusals are clear."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rheos.backend import Adam
+from rheos.errors import ConfigError
+from rheos.networks.initial import initial_weights
+from rheos.networks.specs import CNN, MLP, Activation, Normalizer, Parameter
+from rheos_torch.backend import TorchBackend
+
+# torch's compiler itself uses what torch has deprecated.
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+
+TRAINED = {
+    "cnn": CNN((5, 5, 2), 4, ((3, 3, 1),), Activation.TANH),
+    "normalizer": Normalizer(3),
+    "policy": MLP(7, 2, (8,)),
+    "scale": Parameter((2,), 0.5),
+}
+FROZEN = {"target": MLP(3, 2, (8,))}
+
+
+def loss(xp: Any, networks: Any, batch: Any, coefficients: Any) -> tuple[Any, dict[str, Any]]:
+    """A loss that every network has a part in, with a range that may change from step to step."""
+    features = xp.concat([networks["normalizer"](batch["x"]), networks["cnn"](batch["images"])], axis=-1)
+    error = networks["policy"](features) * networks["scale"](features) - networks["target"](batch["x"])
+    width = coefficients["range"]
+    value = xp.mean(xp.square(error)) + xp.mean(xp.clip(error, -width, width))
+    return value, {"error_max": xp.max(xp.abs(error))}
+
+
+class Learning:
+    """A backend with networks that are trained and one that is not, an optimizer and an update of `loss`."""
+
+    def __init__(self, mode: str) -> None:
+        self.backend = TorchBackend(mode=mode)
+        self.trained, self.frozen = (
+            self.backend.build(specs, initial_weights(specs, np.random.default_rng(0))) for specs in (TRAINED, FROZEN)
+        )
+        self.optimizer = self.backend.optimizer(Adam(), self.trained)
+        networks = {**self.frozen, **self.trained}
+        self.step = self.backend.update(loss, networks, self.optimizer, max_grad_norm=0.5)
+
+    def update(self, seed: int, *, rows: int = 32, spoilt: bool = False) -> dict[str, np.ndarray]:
+        generator = np.random.default_rng(seed)
+        batch = {
+            "x": generator.normal(size=(rows, 3)).astype(np.float32),
+            "images": generator.normal(size=(rows, 5, 5, 2)).astype(np.float32),
+        }
+        if spoilt:
+            batch["x"][0, 0] = np.nan
+        coefficients = {"learning_rate": 1e-2 / (seed + 1), "range": 0.1 * (seed + 1)}
+        return self.backend.get(self.step(self.backend.put(batch), coefficients))
+
+    def state(self) -> dict[str, np.ndarray]:
+        weights = {**self.backend.weights(self.trained), **self.backend.weights(self.frozen)}
+        return {**weights, **self.optimizer.state_dict()}
+
+
+@pytest.fixture
+def compiles_once() -> Iterator[None]:
+    """Let torch compile the first call, and fail where it would compile again."""
+    torch.compiler.reset()
+    yield
+    torch.compiler.set_stance("default")
+    torch.compiler.reset()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("compiles_once")
+def test_compiled_updates_are_the_eager_ones_and_compile_once_for_all_rows_and_coefficients():
+    eager, graph = Learning("eager"), Learning("graph")
+
+    expected, found = [eager.update(0)], [graph.update(0)]
+    torch.compiler.set_stance("fail_on_recompile")
+    for seed, rows in enumerate((32, 31, 5, 200, 2), start=1):
+        expected.append(eager.update(seed, rows=rows))
+        found.append(graph.update(seed, rows=rows))
+
+    assert [list(metrics) for metrics in expected] == [list(metrics) for metrics in found]
+    for wanted, metrics in zip(expected, found, strict=True):
+        for name, value in wanted.items():
+            np.testing.assert_allclose(value, metrics[name], rtol=1e-4)  # float32 in another order, over six steps
+    for name, array in eager.state().items():
+        np.testing.assert_allclose(array, graph.state()[name], atol=1e-5, err_msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("compiles_once")
+def test_a_compiled_update_leaves_what_is_not_trained_and_changes_nothing_by_a_spoilt_gradient():
+    graph = Learning("graph")
+    fresh = graph.state()
+
+    graph.update(0)
+    before = graph.state()
+    metrics = graph.update(1, spoilt=True)
+
+    moved = {name for name in fresh if not np.array_equal(fresh[name], before[name])}
+    assert "policy/output/kernel" in moved
+    assert not any(name.startswith(("normalizer", "target")) for name in moved)
+    assert np.isnan(metrics["grad_norm"])
+    for name, array in before.items():
+        np.testing.assert_array_equal(array, graph.state()[name])
+
+
+@pytest.mark.usefixtures("compiles_once")
+def test_a_loss_that_cannot_be_compiled_is_refused_in_one_line_with_the_way_out():
+    backend = TorchBackend(mode="graph")
+    specs = {"scale": Parameter((2,), 0.5)}
+    networks = backend.build(specs, initial_weights(specs, np.random.default_rng(0)))
+
+    def branching(xp: Any, networks: Any, batch: Any, _coefficients: Any) -> tuple[Any, dict[str, Any]]:
+        value = xp.mean(networks["scale"](batch["x"]) * batch["x"])
+        return (value if value > 0 else -value), {}
+
+    step = backend.update(branching, networks, backend.optimizer(Adam(), networks), max_grad_norm=None)
+
+    with pytest.raises(ConfigError, match=r"^backend.mode: torch cannot compile the loss \(.+\): use backend"):
+        step(backend.put({"x": np.ones((3, 2), np.float32)}), {"learning_rate": 1e-2})
+
+
+def test_a_missing_compiler_is_told_before_anything_runs(monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+
+    with pytest.raises(ConfigError, match=r"^backend.mode: 'graph' compiles C\+\+, but there is no `no-such-co"):
+        TorchBackend(mode="graph")
+
+
+@pytest.mark.parametrize("mode", ["auto", "eager"])
+def test_other_modes_need_no_compiler(mode, monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+
+    assert TorchBackend(mode=mode).name == "torch"
