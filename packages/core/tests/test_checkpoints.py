@@ -9,7 +9,7 @@ from pkgutil import resolve_name
 import numpy as np
 import pytest
 
-from rheos.errors import RheosError, RunFolderError
+from rheos.errors import RheosError, RheosWarning, RunFolderError
 from rheos.plugins.specs import CONTRACT_VERSION
 from rheos.runs.checkpoints import (
     load_checkpoint,
@@ -166,7 +166,21 @@ def test_a_torn_checkpoint_is_passed_over_with_a_warning(tmp_path, spoil):
     save_checkpoint(tmp_path, weights(2.0), manifest(1000))
     spoil(tmp_path / "1000")
 
-    with pytest.warns(UserWarning, match=r"passed over: .*1000 is"):
+    with pytest.warns(RheosWarning, match=r"^passed over: .*1000 is") as warned:
+        newest = newest_checkpoint(tmp_path)
+
+    assert 900 == newest.env_steps
+    assert ["\n" in str(warning.message) for warning in warned] == [False]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_weights_that_are_not_finite_are_passed_over_whoever_saved_them(tmp_path, monkeypatch, bad):
+    save_checkpoint(tmp_path, weights(1.0), manifest(900))
+    with monkeypatch.context() as patched:
+        patched.setattr("rheos.runs.checkpoints.refuse_non_finite", lambda *arguments: None)
+        save_checkpoint(tmp_path, weights(bad), manifest(1000))
+
+    with pytest.warns(RheosWarning, match=r"1000 is a broken checkpoint: weight 'policy/kernel': 8 of 8 values are"):
         newest = newest_checkpoint(tmp_path)
 
     assert 900 == newest.env_steps

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import gymnasium
 import numpy as np
 import pytest
 
-from rheos.errors import ConfigError, RunFolderError
-from rheos.runs.evaluation import EvaluationResult, evaluate
+from rheos.errors import ConfigError, EnvironmentFailed, RunFolderError
+from rheos.runs.evaluation import evaluate
+from rheos.runs.evaluation_result import EvaluationResult
 from rheos.runs.training import train
 from rheos.testing.toy import toy_registry
 
@@ -113,6 +116,52 @@ def test_an_episode_that_does_not_end_is_cut_off_and_counted(run_dir):
     result = play(run_dir, episodes=2, max_episode_steps=50)
 
     assert ((50.0, 50.0), (50, 50), 2) == (result.episode_returns, result.episode_lengths, result.cut)
+
+
+class Spoilt(Varied):
+    """Gives a number that is none, in its second step."""
+
+    observation_space = gymnasium.spaces.Dict(
+        speed=gymnasium.spaces.Box(-1, 1, (2,)), gear=gymnasium.spaces.Discrete(3)
+    )
+    bad: Any = None
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._steps = 0
+        return {"speed": np.zeros(2, np.float32), "gear": 0}, {}
+
+    def step(self, action):
+        self._steps += 1
+        good = {"speed": np.zeros(2, np.float32), "gear": 0}
+        return Spoilt.bad if self._steps == 2 else good, 1.0, False, False, {}
+
+
+@pytest.mark.parametrize("run_dir", [Spoilt], indirect=True)
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (
+            {"speed": np.array([0.0, np.nan], np.float32), "gear": 0},
+            r"^evaluation-0, environment 0, step 2: observation\['speed'\] is nan at \[1\], expected a finite number",
+        ),
+        (
+            {"speed": np.array([5.0, 0.0], np.float32), "gear": 0},
+            r"^evaluation-0, environment 0, step 2: observation\['speed'\] is 5.0 at \[0\], expected a number from -1",
+        ),
+        (
+            {"speed": np.zeros(2, np.float32), "gear": 7},
+            r"^evaluation-0, environment 0, step 2: observation\['gear'\] is 7",
+        ),
+    ],
+)
+def test_an_observation_that_should_not_be_is_named_by_environment_step_and_field(run_dir, monkeypatch, bad, message):
+    monkeypatch.setattr(Spoilt, "bad", bad)
+
+    with pytest.raises(EnvironmentFailed, match=message) as caught:
+        play(run_dir)
+
+    assert "\n" not in str(caught.value)
 
 
 def test_a_result_is_json(run_dir):

@@ -318,7 +318,7 @@ def test_a_run_that_fails_keeps_the_rows_and_checkpoints_it_had():
 
 def test_weights_that_are_not_finite_fail_the_run_and_are_not_saved():
     with pytest.raises(RheosError, match=r"weight 'policy/hidden_0/kernel': 32 of 32 values are not finite"):
-        toy(algo={"spoils_weights": True}, stop={"env_steps": 500})
+        toy(algo={"spoils_weights_in_round": 1}, stop={"env_steps": 500})
 
     status = RunFolder(RUN).read_status()
     assert (RunState.FAILED, None) == (status.state, status.weights_sha256)

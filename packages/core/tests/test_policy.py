@@ -8,10 +8,14 @@ import gymnasium
 import numpy as np
 import pytest
 
+from rheos.acting import Acting
 from rheos.errors import RunFolderError, ShapeError, UnknownName
+from rheos.networks.specs import Parameter
+from rheos.policies import PolicySpec
 from rheos.runs.checkpoints import save_checkpoint
-from rheos.runs.policy import load_policy
+from rheos.runs.policy import Policy, load_policy
 from rheos.runs.training import train
+from rheos.spaces import ActionAdapter, Spaces
 from rheos.testing.toy import toy_registry
 
 SPACES = {
@@ -19,6 +23,12 @@ SPACES = {
     "box of integers": gymnasium.spaces.Box(0, 255, (3, 2), np.uint8),
     "discrete": gymnasium.spaces.Discrete(4, start=1),
     "dict": gymnasium.spaces.Dict(a=gymnasium.spaces.Discrete(2), b=gymnasium.spaces.Box(-1.0, 1.0, (2,))),
+    "multi-discrete": gymnasium.spaces.MultiDiscrete([3, 4]),
+    "multi-binary": gymnasium.spaces.MultiBinary((2, 2)),
+    "nested": gymnasium.spaces.Dict(
+        camera=gymnasium.spaces.Box(0, 255, (4, 4, 3), np.uint8),
+        body=gymnasium.spaces.Tuple((gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float64), gymnasium.spaces.Discrete(2))),
+    ),
     "tuple": gymnasium.spaces.Tuple((gymnasium.spaces.Box(-1.0, 1.0, (2,)), gymnasium.spaces.Discrete(2))),
 }
 
@@ -104,9 +114,116 @@ def test_the_best_action_is_always_the_same_and_exploring_is_repeated_by_seed(tr
 def test_observations_of_any_space_are_taken_one_by_one_or_together(trained, name):
     policy, space = load(trained(space=name)), SPACES[name]
     observations = [space.sample() for _ in range(4)]
-    batch = gymnasium.vector.utils.concatenate(space, observations, gymnasium.vector.utils.create_empty_array(space, 4))
+    batch = batch_of(space, observations)
 
     assert policy.act(batch).tolist() == [policy.act(observation) for observation in observations]
+
+
+ACTIONS = {
+    "discrete": gymnasium.spaces.Discrete(3, start=5),
+    "multi-discrete": gymnasium.spaces.MultiDiscrete([3, 4], start=[1, 2]),
+    "multi-binary": gymnasium.spaces.MultiBinary(3),
+    "box": gymnasium.spaces.Box(0.0, 10.0, (2, 2)),
+    "dict": gymnasium.spaces.Dict(gear=gymnasium.spaces.Discrete(4), wheel=gymnasium.spaces.Box(-1.0, 1.0, (2,))),
+    "nested": gymnasium.spaces.Tuple(
+        (gymnasium.spaces.Dict(a=gymnasium.spaces.MultiBinary(2)), gymnasium.spaces.MultiDiscrete([2, 5]))
+    ),
+}
+
+
+def batch_of(space, singles):
+    return gymnasium.vector.utils.concatenate(
+        space, singles, gymnasium.vector.utils.create_empty_array(space, len(singles))
+    )
+
+
+def policy_that_does(actions, observation_space, seen=None, action_space=None):
+    """Return a policy that does the first, second, ... action in the first, second, ... row of a batch."""
+    adapter = ActionAdapter(action_space)
+    encoded = adapter.encode(batch_of(action_space, actions))
+
+    def do(xp, networks, columns):
+        if seen is not None:
+            seen.append(dict(columns))
+        return {"actions": encoded[: len(next(iter(columns.values())))]}
+
+    spec = PolicySpec({"none": Parameter((1,))}, do, do, lambda generator, num: generator.normal(size=(num, 1)))
+    acting = Acting(spec, {"none/value": np.zeros(1, np.float32)}, lambda: pytest.fail("no backend is needed"))
+    return Policy(spec, Spaces(observation_space, action_space), acting)
+
+
+@pytest.mark.parametrize("explore", [False, True])
+@pytest.mark.parametrize("name", ACTIONS)
+def test_actions_of_any_space_are_given_one_by_one_or_together(name, explore):
+    space, observations = ACTIONS[name], SPACES["box"]
+    space.seed(1)
+    actions = [space.sample() for _ in range(4)]
+    policy = policy_that_does(actions, observations, action_space=space)
+
+    one = policy.act(np.zeros(2, np.float32), explore=explore)
+    many = policy.act(np.zeros((4, 2), np.float32), explore=explore)
+
+    assert space.contains(one)
+    # float32 there and back through [-1, 1]: a few units in the last place of values up to 10
+    np.testing.assert_allclose(flat(space, [one]), flat(space, actions[:1]), atol=1e-5)
+    rows = list(gymnasium.vector.utils.iterate(gymnasium.vector.utils.batch_space(space, 4), many))
+    np.testing.assert_allclose(flat(space, rows), flat(space, actions), atol=1e-5)
+
+
+def flat(space, actions):
+    return np.stack([gymnasium.spaces.flatten(space, action) for action in actions])
+
+
+def test_images_stay_bytes_in_columns_of_their_own_beside_the_numbers():
+    seen, space = [], SPACES["nested"]
+    space.seed(1)
+    observation = space.sample()
+    policy = policy_that_does([0], space, seen, action_space=gymnasium.spaces.Discrete(2))
+
+    policy.act(observation)
+
+    (columns,) = seen
+    assert {"observations", "observations.camera"} == columns.keys()
+    assert (np.dtype(np.uint8), (1, 4, 4, 3)) == (
+        columns["observations.camera"].dtype,
+        columns["observations.camera"].shape,
+    )
+    np.testing.assert_array_equal(observation["camera"], columns["observations.camera"][0])
+    assert (np.dtype(np.float32), (1, 4)) == (columns["observations"].dtype, columns["observations"].shape)
+
+
+def test_an_action_mask_is_a_column_of_its_own():
+    seen = []
+    space = gymnasium.spaces.Dict(
+        observation=gymnasium.spaces.Box(-1.0, 1.0, (2,)), action_mask=gymnasium.spaces.MultiBinary(3)
+    )
+    policy = policy_that_does([0], space, seen, action_space=gymnasium.spaces.Discrete(3))
+
+    policy.act({"observation": np.zeros(2, np.float32), "action_mask": np.array([0, 1, 1], np.int8)})
+
+    assert [[False, True, True]] == seen[0]["action_mask"].tolist()
+    assert (1, 2) == seen[0]["observations"].shape
+
+
+@pytest.mark.parametrize(
+    ("observation", "message"),
+    [
+        ({"a": 0}, r"^observation\['b'\] is missing"),
+        (np.zeros(2, np.float32), r"^observation\['a'\] is missing"),
+        (
+            {"a": np.zeros(3, np.int64), "b": np.zeros((4, 2), np.float32)},
+            r"^observation\['b'\] is a batch of 4, observation\['a'\] is a batch of 3",
+        ),
+        ({"a": 1, "b": np.zeros((4, 2), np.float32)}, r"is a batch of 4, observation\['a'\] is a single one"),
+    ],
+)
+def test_an_observation_whose_parts_do_not_fit_together_is_refused_by_the_part(trained, observation, message):
+    policy = load(trained(space="dict"))
+
+    with pytest.raises(ShapeError, match=message) as caught:
+        policy.act(observation)
+
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3), (1, 1, 2)])
@@ -121,7 +238,7 @@ def test_large_networks_act_by_the_backend_with_the_same_actions(trained, monkey
     run_dir, observations = trained(), np.random.default_rng(0).uniform(-1, 1, (64, 2)).astype(np.float32)
     in_numpy = load(run_dir).act(observations)
 
-    monkeypatch.setattr("rheos.runs.policy.acts_in_numpy", lambda specs: False)
+    monkeypatch.setattr("rheos.acting.acts_in_numpy", lambda specs: False)
 
     assert in_numpy.tolist() == load(run_dir).act(observations).tolist()
 

@@ -18,6 +18,7 @@ from rheos.plugins.loading import load_plugins
 from rheos.plugins.resolving import settings_class
 from rheos.plugins.sources import Origin
 from rheos.plugins.specs import AlgorithmSpec, BackendSpec, EnvironmentSpec, ExecutorSpec, LoggerSpec
+from rheos.testing.toy import toy_registry
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ def test_plain_data_gives_the_same_configuration_again(registry):
             "env": {"name": "maze"},
             "logger": {"names": []},
             "stop": {"env_steps": None, "seconds": 3},
+            "eval": {"every_steps": 1000, "episodes": 3},
             "run_dir": "out",
         },
         registry,
@@ -113,6 +115,35 @@ def test_a_mistake_is_named_by_its_path_as_users_type_it(registry):
     assert "Did you mean 'seed'?" in refusal(registry, sed=1)
     assert "stop: got 5 (int), expected settings by name" == refusal(registry, stop=5)
     assert "executor.workers: got 0 (int), expected an integer >= 1" == refusal(registry, executor={"workers": 0})
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"every_steps": 0}, "eval.every_steps: got 0 (int), expected an integer >= 1 or null"),
+        ({"every_steps": -1}, "eval.every_steps: got -1 (int), expected an integer >= 1 or null"),
+        ({"every_steps": "x"}, "eval.every_steps: got 'x' (str), expected an integer >= 1 or null"),
+        ({"episodes": 0}, "eval.episodes: got 0 (int), expected an integer >= 1"),
+        ({"episodes": None}, "eval.episodes: got null, expected an integer >= 1"),
+        (
+            {"every": 5},
+            "eval.every: no such setting. Did you mean 'eval.every_steps'? Settings: every_steps, episodes.",
+        ),
+        (5, "eval: got 5 (int), expected settings by name"),
+    ],
+)
+def test_impossible_evaluations_are_refused_in_one_line(registry, settings, message):
+    assert message == refusal(registry, eval=settings)
+
+
+@pytest.mark.parametrize("env_steps", [20_000, None])
+def test_algorithms_know_when_the_run_ends_at_the_latest(env_steps):
+    registry = toy_registry()
+    settings = {"algo": {"name": "toy"}, "backend": {"name": "toy"}, "stop": {"env_steps": env_steps}}
+
+    context = RunConfig.from_mapping(settings, registry).context(registry)
+
+    assert env_steps == context.total_env_steps
 
 
 def test_a_part_without_a_name_takes_its_default_but_an_algorithm_must_be_chosen(registry):

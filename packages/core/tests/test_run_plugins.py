@@ -179,7 +179,7 @@ def test_a_run_finds_its_parts_in_the_registry_that_it_is_given(tmp_path, monkey
 
     assert (RunState.DONE, before + 1) == (run.state, PondExecutor.closed)
     assert 3 == evaluate(run.run_dir, episodes=3, registry=pond).episodes
-    monkeypatch.setattr("rheos.runs.policy.acts_in_numpy", lambda specs: False)
+    monkeypatch.setattr("rheos.acting.acts_in_numpy", lambda specs: False)
     assert load_policy(run.run_dir, registry=pond).act(np.zeros(4, np.float32)) in (0, 1)
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from rheos.batches import Episode
 from rheos.reports import Report
+from rheos.runs.evaluation_result import EvaluationResult
 from rheos.runs.totals import FIRST_COLUMNS, Totals
 
 
@@ -85,3 +86,41 @@ def test_a_metric_cannot_pass_for_a_number_of_the_run():
     totals = totals_of(Report(env_steps=8, metrics={"env_steps": 1e9}))
 
     assert 8 == totals.take_row(1.0)["env_steps"]
+
+
+def evaluation(*returns: float) -> EvaluationResult:
+    lengths = tuple(int(value) for value in returns)
+    return EvaluationResult(run_dir="run", env_steps=0, seed=0, episode_returns=returns, episode_lengths=lengths)
+
+
+def test_an_evaluation_is_in_the_next_row_only():
+    totals = totals_of(Report(env_steps=100))
+    totals.add_evaluation(evaluation(1.0, 5.0), seconds=1.0)
+
+    row = totals.take_row(2.0)
+    totals.add(Report(env_steps=100))
+
+    assert (3.0, 2.0, 3.0) == (row["eval_return_mean"], row["eval_return_std"], row["eval_length_mean"])
+    assert list(FIRST_COLUMNS) == list(totals.take_row(4.0))
+
+
+def test_the_time_of_an_evaluation_is_none_in_which_env_steps_were_taken():
+    totals = totals_of(Report(env_steps=300))
+    totals.add_evaluation(evaluation(1.0), seconds=7.0)
+
+    assert 100.0 == totals.take_row(10.0)["env_steps_per_s"]
+
+
+def test_an_evaluation_alone_is_news_and_has_no_speed():
+    totals = Totals()
+    totals.add_evaluation(evaluation(1.0), seconds=1.0)
+
+    assert totals.has_news
+    assert totals.take_row(2.0)["env_steps_per_s"] is None
+
+
+def test_a_metric_cannot_pass_for_an_evaluation():
+    totals = totals_of(Report(env_steps=8, metrics={"eval_return_mean": 1e9}))
+    totals.add_evaluation(evaluation(4.0), seconds=1.0)
+
+    assert 4.0 == totals.take_row(2.0)["eval_return_mean"]

@@ -9,9 +9,10 @@ from rheos.runs.training import train
 from rheos.testing.toy import toy_registry
 
 NAMES = {"algo": "a name", "env": "an id", "backend": "a name", "executor": "a name"}
+PARTS = ("stop", "checkpoint", "eval", "logger")
 WRONG = [
     *((key, value) for key in NAMES for value in (None, 5, ["toy"], b"toy", object)),
-    *((key, value) for key in ("stop", "checkpoint", "logger", "run_dir", "device") for value in (5, ["toy"], object)),
+    *((key, value) for key in (*PARTS, "run_dir", "device") for value in (5, ["toy"], object)),
     *(("seed", value) for value in ("one", None, True, [1])),
 ]
 
@@ -28,7 +29,7 @@ def test_what_is_neither_a_name_nor_settings_is_refused_by_its_key(tmp_path, mon
     assert [] == list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("key", [*NAMES, "stop", "checkpoint", "logger"])
+@pytest.mark.parametrize("key", [*NAMES, *PARTS])
 def test_settings_whose_names_are_no_words_are_refused(key):
     settings = {"algo": "toy", "env": "CartPole-v1", "backend": "toy", "registry": toy_registry()}
     named = {"name": settings.get(key, "inline")} if key in NAMES and key != "env" else {}

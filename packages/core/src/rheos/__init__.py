@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from rheos.reports import Report as Report
     from rheos.reports import Weights as Weights
     from rheos.runs.context import RunContext as RunContext
-    from rheos.runs.evaluation import EvaluationResult as EvaluationResult
     from rheos.runs.evaluation import evaluate as evaluate
+    from rheos.runs.evaluation_result import EvaluationResult as EvaluationResult
     from rheos.runs.policy import Policy as Policy
     from rheos.runs.policy import load_policy as load_policy
     from rheos.runs.status import RunResult as RunResult
@@ -56,7 +56,7 @@ _HOMES = {
     "BatchInfo": "rheos.batches",
     "Environment": "rheos.environments.environment",
     "Episode": "rheos.batches",
-    "EvaluationResult": "rheos.runs.evaluation",
+    "EvaluationResult": "rheos.runs.evaluation_result",
     "Flow": "rheos.scheduler.flow",
     "LearnerReport": "rheos.reports",
     "MLP": "rheos.networks.specs",

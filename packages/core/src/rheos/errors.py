@@ -7,6 +7,7 @@
     │   ├── PluginError         a plugin cannot be used: its import fails, its version does not fit, its name is taken
     │   ├── SpaceError          a space, or a leaf of it, that the algorithm cannot take
     │   └── RunFolderError      a folder that is no run, or a run that lacks what was asked of it
+    ├── ObservationOutside      an observation has a value that its space has not
     ├── ShapeError              arrays whose shapes do not fit together (also a ValueError)
     └── FlowError               a dataflow that cannot go on
         ├── FlowMistake         found while the flow was built or checked, before anything started
@@ -15,6 +16,8 @@
         ├── UserStopIteration   user code raised StopIteration, StopAsyncIteration or GeneratorExit
         ├── UserExit            user code raised SystemExit, or something else that is no Exception
         └── EnvironmentFailed   an environment raised, or gave something that is not a transition
+
+What goes on all the same is a `RheosWarning`; the command line shows it as one line, `rheos: warning: ...`.
 
 An error that user code raises keeps its type: Rheos only adds notes that say where in the flow it happened.
 """
@@ -31,8 +34,10 @@ __all__ = [
     "FlowMistake",
     "FlowStalled",
     "FlowTimeout",
+    "ObservationOutside",
     "PluginError",
     "RheosError",
+    "RheosWarning",
     "RunFolderError",
     "ShapeError",
     "SpaceError",
@@ -46,6 +51,10 @@ __all__ = [
 
 class RheosError(Exception):
     """The root of all errors that Rheos raises itself."""
+
+
+class RheosWarning(UserWarning):
+    """Something is not as it should be, and Rheos goes on; one line says what, and what to do."""
 
 
 class UsageError(RheosError):
@@ -62,6 +71,20 @@ class ConfigError(UsageError):
 
 class PluginError(UsageError):
     """A plugin cannot be used; the message names the package, its version and the cause."""
+
+
+class ObservationOutside(RheosError):
+    """An observation has a value that its space has not; whoever stepped the environment says which one it was.
+
+    Args:
+        row: of the batch.
+        leaf: its place in the observation: `observation['speed']`.
+        what: `is 7, expected an integer from 0 to 2`.
+    """
+
+    def __init__(self, row: int, leaf: str, what: str) -> None:
+        super().__init__(f"{leaf} {what}")
+        self.row, self.leaf, self.what = row, leaf, what
 
 
 class SpaceError(UsageError):

@@ -20,6 +20,7 @@ __all__ = [
     "CheckpointConfig",
     "CommonConfig",
     "EnvironmentConfig",
+    "EvalConfig",
     "ExecutorConfig",
     "LoggerConfig",
     "RunConfig",
@@ -40,6 +41,12 @@ class EnvironmentConfig:
         "auto",
         choices=("auto", "vector_entry_point", "sync", "async"),
         help="how the environments of a worker are stepped; auto takes a native vector environment where there is one",
+    )
+    check_bounds: bool = setting(True, help="whether an observation outside the bounds of its space ends the run")
+    action_masks: str = setting(
+        "none",
+        choices=("none", "info", "method"),
+        help="where the mask of allowed actions comes from: info['action_mask'] or env.action_masks()",
     )
     kwargs: Mapping[str, Any] = field(default_factory=dict)
 
@@ -86,6 +93,16 @@ class CheckpointConfig:
     every_steps: int | None = setting(100_000, minimum=1, unit="env steps", help="save each time so many steps passed")
 
 
+@dataclass(frozen=True)
+class EvalConfig:
+    """How often the newest weights are evaluated while they are trained, and in how many episodes."""
+
+    every_steps: int | None = setting(
+        None, minimum=1, unit="env steps", help="evaluate each time so many steps passed, and at the end; null: never"
+    )
+    episodes: int = setting(10, minimum=1, help="episodes of an evaluation")
+
+
 @dataclass(frozen=True, kw_only=True)
 class CommonConfig:
     """The settings of a run that belong to no part."""
@@ -110,6 +127,7 @@ class RunConfig(CommonConfig):
     logger: LoggerConfig
     stop: StopConfig
     checkpoint: CheckpointConfig
+    eval: EvalConfig
 
     @staticmethod
     def from_mapping(mapping: Mapping[str, Any], registry: Registry) -> RunConfig:
@@ -143,6 +161,7 @@ class RunConfig(CommonConfig):
             logger=logger,
             stop=from_mapping(StopConfig, _part(mapping, "stop"), "stop"),
             checkpoint=from_mapping(CheckpointConfig, _part(mapping, "checkpoint"), "checkpoint"),
+            eval=from_mapping(EvalConfig, _part(mapping, "eval"), "eval"),
             run_dir=common.run_dir,
             seed=common.seed,
             device=common.device,
@@ -171,10 +190,11 @@ class RunConfig(CommonConfig):
             num_workers=self.executor.workers,
             seed=self.seed,
             device=self.device,
+            total_env_steps=self.stop.env_steps,
         )
 
 
-_PARTS = ("algo", "env", "backend", "executor", "logger", "stop", "checkpoint")
+_PARTS = ("algo", "env", "backend", "executor", "logger", "stop", "checkpoint", "eval")
 _COMMON_KEYS = tuple(item.name for item in fields(CommonConfig))
 _KEYS = (*_PARTS, *_COMMON_KEYS)
 

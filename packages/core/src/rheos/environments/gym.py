@@ -15,6 +15,7 @@ import gymnasium as gym
 
 from rheos.environments.environment import Environment, VectorEnvironment
 from rheos.environments.failures import cause_of
+from rheos.environments.masks import ActionMasks
 from rheos.environments.native import NativeEnvironments
 from rheos.environments.processes import ProcessEnvironments
 from rheos.environments.serial import SerialEnvironments
@@ -78,6 +79,8 @@ class GymEnvironment:
         kwargs = dict(self.config.kwargs)
         # The checker is for authors of environments; what it finds cannot be mended by who trains on them.
         make_one: Callable[[], gym.Env[Any, Any]] = partial(gym.make, spec, disable_env_checker=True, **kwargs)
+        if self.config.action_masks != "none":
+            make_one = partial(_make_masked, make_one, self.config.action_masks)
         with _telling_failures(self.config, worker):
             if vectorization == "vector_entry_point":
                 native = gym.make_vec(spec, num_envs, vectorization_mode="vector_entry_point", **kwargs)
@@ -90,7 +93,18 @@ class GymEnvironment:
     def _vectorization(self, spec: EnvSpec) -> str:
         """Choose, or refuse what the environment does not have."""
         asked = self.config.vectorization
-        has_vector = spec.vector_entry_point is not None and not spec.additional_wrappers
+        has_masks = self.config.action_masks != "none"
+        if has_masks and asked == "vector_entry_point":
+            raise ConfigError(
+                f"env.action_masks: got {self.config.action_masks!r}, which is read of single environments only. "
+                "Choose env.vectorization=auto, sync or async."
+            )
+        if has_masks and spec.entry_point is None:
+            raise ConfigError(
+                f"env.action_masks: got {self.config.action_masks!r}, which is read of single environments only, but "
+                f"{self.config.id!r} has a vector entry point only."
+            )
+        has_vector = spec.vector_entry_point is not None and not spec.additional_wrappers and not has_masks
         if asked == "auto":
             return "vector_entry_point" if has_vector else "sync"
         if asked == "vector_entry_point" and not has_vector:
@@ -153,6 +167,10 @@ def _versions_of(name: str) -> str:
     versions = [spec for spec in gym.registry.values() if base in (spec.id, spec.id.rpartition("-v")[0])]
     newest = max(versions, key=lambda spec: spec.version or 0, default=None)
     return f"Did you mean {newest.id!r}? " if newest is not None else ""
+
+
+def _make_masked(make: Callable[[], gym.Env[Any, Any]], source: str) -> gym.Env[Any, Any]:
+    return ActionMasks(make(), source)
 
 
 @contextmanager

@@ -12,10 +12,11 @@ import numpy.typing as npt
 
 from rheos.environments.environment import VectorStep
 from rheos.environments.failures import environment_failed
+from rheos.environments.transitions import flags_of, numbers_of, values_of_reset, values_of_step
 from rheos.errors import ConfigError, EnvironmentFailed
 from rheos.seeds import integer_seed_for
 from rheos.spaces import Spaces
-from rheos.spaces.fitting import ObservationCheck
+from rheos.spaces.fitting import BatchCheck, ObservationCheck
 from rheos.spaces.tree import batched, rows
 
 __all__ = ["AutoresetMode", "NativeEnvironments"]
@@ -62,6 +63,7 @@ class NativeEnvironments:
         self.spaces = Spaces(env.single_observation_space, env.single_action_space)
         self._env = env
         self._check = ObservationCheck(env.single_observation_space)
+        self._check_batch = BatchCheck(env.single_observation_space, self.num_envs)
         self._worker = worker
         self._seed = seed
         self._one_seed_each = one_seed_each
@@ -85,7 +87,8 @@ class NativeEnvironments:
         self._resets_next = None
         try:
             # Gymnasium annotates one integer; its own vector environments take a list, too.
-            observations, _ = self._env.reset(seed=seeds)
+            observations, _ = values_of_reset(self._env.reset(seed=seeds))
+            self._check_batch(observations)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # SystemExit, too
@@ -96,11 +99,11 @@ class NativeEnvironments:
         """Take one action in each environment."""
         self._steps += 1
         try:
-            observations, rewards, terminated, truncated, info = self._env.step(actions)
-            rewards = np.asarray(rewards, np.float32)
-            terminated, truncated = np.asarray(terminated, np.bool_), np.asarray(truncated, np.bool_)
-            if not rewards.shape == terminated.shape == truncated.shape == self._everywhere.shape:
-                raise self._misshapen(rewards=rewards, terminated=terminated, truncated=truncated)
+            observations, rewards, terminated, truncated, info = values_of_step(self._env.step(actions))
+            self._check_batch(observations)
+            rewards = numbers_of("reward", rewards, self.num_envs)
+            terminated = flags_of("terminated", terminated, self.num_envs)
+            truncated = flags_of("truncated", truncated, self.num_envs)
             ended = terminated | truncated
             if self._mode is AutoresetMode.NEXT_STEP:
                 return self._after_next_step(observations, rewards, terminated, truncated, ended)
@@ -110,7 +113,8 @@ class NativeEnvironments:
                     final_observations = self._final_observations(info, ended)
                 else:
                     final_observations = rows(observations, ended)
-                    observations, _ = self._env.reset(options={"reset_mask": ended})
+                    observations, _ = values_of_reset(self._env.reset(options={"reset_mask": ended}))
+                    self._check_batch(observations)
         except (EnvironmentFailed, KeyboardInterrupt):
             raise
         except BaseException as error:
@@ -145,15 +149,12 @@ class NativeEnvironments:
         if final is None or (_is_objects(final) and any(final[i] is None for i in np.flatnonzero(ended))):
             raise self._failed("an episode ended without info['final_obs'], which SAME_STEP environments give.")
         if not _is_objects(final):
+            self._check_batch(final)
             return rows(final, ended)
         singles = [final[i] for i in np.flatnonzero(ended)]
         for single in singles:
             self._check(single)
         return batched(self.spaces.observation, singles)
-
-    def _misshapen(self, **arrays: npt.NDArray[Any]) -> EnvironmentFailed:
-        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
-        return self._failed(f"got the shapes {shapes}, expected ({self.num_envs},) for each.")
 
     def _failed(self, what: str) -> EnvironmentFailed:
         return EnvironmentFailed(f"{self._worker}, step {self._steps}: {what}")

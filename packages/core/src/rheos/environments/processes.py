@@ -17,6 +17,7 @@ from gymnasium.vector import AsyncVectorEnv
 from gymnasium.vector.async_vector_env import AsyncState
 
 from rheos.environments.failures import SubprocessFailed, cause_of
+from rheos.environments.transitions import signals_of, values_of_reset, values_of_step
 from rheos.spaces.fitting import ObservationCheck
 
 __all__ = ["ProcessEnvironments"]
@@ -151,23 +152,24 @@ class _Guard(gym.Wrapper[Any, Any, Any, Any]):
 
     def step(self, action: Any) -> Any:
         try:
-            stepped = self.env.step(action)
-            self._check(stepped[0])
+            stepped: Any = self.env.step(action)
+            observation, reward, terminated, truncated, info = values_of_step(stepped)
+            self._check(observation)
+            return observation, *signals_of(reward, terminated, truncated), info
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # SystemExit, too
             raise self._failure(error) from None
-        return stepped
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
         try:
-            started = self.env.reset(seed=seed, options=options)
-            self._check(started[0])
+            observation, info = values_of_reset(self.env.reset(seed=seed, options=options))
+            self._check(observation)
+            return observation, info
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             raise self._failure(error) from None
-        return started
 
     def _failure(self, error: BaseException) -> SubprocessFailed:
         return SubprocessFailed(self._index, cause_of(error), traceback.format_exc())

@@ -13,6 +13,8 @@ from gymnasium.vector.utils import batch_space, iterate
 
 from rheos.environments.environment import VectorStep
 from rheos.environments.failures import environment_failed
+from rheos.environments.transitions import signals_of, values_of_reset, values_of_step
+from rheos.environments.watching import Watched
 from rheos.errors import EnvironmentFailed
 from rheos.seeds import integer_seed_for
 from rheos.spaces import Spaces
@@ -61,7 +63,7 @@ class SerialEnvironments:
         try:
             for index, env in enumerate(self._envs):
                 seed = integer_seed_for(self._seed, self._worker, "environment", index, *again)
-                observation, _ = env.reset(seed=seed)
+                observation, _ = values_of_reset(env.reset(seed=seed))
                 self._check(observation)
                 observations.append(observation)
             index = None
@@ -88,12 +90,14 @@ class SerialEnvironments:
             for index, (env, action) in enumerate(
                 zip(self._envs, iterate(self._batched_actions, actions), strict=True)
             ):
-                observation, rewards[index], is_terminated, is_truncated, _ = env.step(action)
+                observation, reward, is_terminated, is_truncated, _ = values_of_step(env.step(action))
+                reward, is_terminated, is_truncated = signals_of(reward, is_terminated, is_truncated)
+                rewards[index] = reward
                 if is_terminated or is_truncated:
                     terminated[index], truncated[index] = is_terminated, is_truncated
                     check(observation)
                     final_observations.append(deepcopy(observation))  # reset may write into the same array
-                    observation, _ = env.reset()
+                    observation, _ = values_of_reset(env.reset())
                 # what is exactly as its space says is not worth a call
                 if shape is None or getattr(observation, "shape", None) != shape or observation.dtype is not dtype:
                     check(observation)
@@ -107,6 +111,11 @@ class SerialEnvironments:
         except BaseException as error:
             raise environment_failed(error, worker=self._worker, step=self._steps, index=index) from error
         return VectorStep(observations, rewards, terminated, truncated, self._is_transition, final)
+
+    def watch(self, index: int) -> Watched:
+        """Draw an environment from the next reset to the end of its episode."""
+        watched = self._envs[index] = Watched(self._envs[index])
+        return watched
 
     def close(self) -> None:
         """Close every environment, also those after one that fails to close."""

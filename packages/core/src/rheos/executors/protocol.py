@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from queue import Empty, SimpleQueue
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -92,6 +93,8 @@ class Completions:
     def __init__(self) -> None:
         self._announced: SimpleQueue[Call | None] = SimpleQueue()
         self._on_driver: deque[tuple[Call, Callable[[Call], None]]] = deque()
+        self.waited_s = 0.0
+        """For how long the run has waited here, all in all."""
 
     def announce(self, call: Call) -> None:
         """Tell the run that a call has finished. From any thread."""
@@ -132,10 +135,13 @@ class Completions:
 
     def wait(self, timeout_s: float | None) -> Call | None:
         """Block until something is announced; None after a `wake` or when the time is over."""
+        began_at = perf_counter()
         try:
             return self._announced.get(timeout=timeout_s)
         except Empty:
             return None
+        finally:
+            self.waited_s += perf_counter() - began_at
 
 
 class RunningActor(Protocol):

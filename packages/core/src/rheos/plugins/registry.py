@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
-from rheos.errors import PluginError, UnknownName, did_you_mean
+from rheos.errors import PluginError, RheosWarning, UnknownName, did_you_mean
 from rheos.plugins.first_party import PROVIDERS
 from rheos.plugins.specs import (
     CONTRACT_VERSION,
@@ -29,7 +29,7 @@ __all__ = ["Failure", "Kind", "Offer", "PluginWarning", "Registry"]
 S = TypeVar("S", bound=Spec)
 
 
-class PluginWarning(UserWarning):
+class PluginWarning(RheosWarning):
     """An installed plugin cannot be used; everything else goes on."""
 
 

@@ -14,14 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rheos.errors import RheosError, RunFolderError
+from rheos.errors import RheosError, RheosWarning, RunFolderError
 from rheos.plugins.specs import CONTRACT_VERSION
 from rheos.runs.files import sync_directory, write_synced
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["Checkpoint", "load_checkpoint", "newest_checkpoint", "prune_checkpoints", "save_checkpoint", "sha256_of"]
+__all__ = [
+    "Checkpoint",
+    "load_checkpoint",
+    "newest_checkpoint",
+    "prune_checkpoints",
+    "refuse_non_finite",
+    "save_checkpoint",
+    "sha256_of",
+]
 
 FORMAT = "rheos-checkpoint"
 KEPT = 3
@@ -79,7 +87,7 @@ def save_checkpoint(
     """
     from safetensors.numpy import save
 
-    _refuse_non_finite(weights, manifest)
+    refuse_non_finite(weights, manifest["env_steps"])
     arrays = {name: np.asarray(array, order="C") for name, array in weights.items()}
     full_manifest = {"format": FORMAT, **manifest, "weights_sha256": sha256_of(arrays)}
     final = checkpoints / str(manifest["env_steps"])
@@ -104,8 +112,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
     """Read a checkpoint and verify it.
 
     Raises:
-        RunFolderError: if it is no checkpoint, torn, or lacks what is needed to act again; says what is wrong in one
-            line.
+        RunFolderError: if it is no checkpoint, torn, lacks what is needed to act again, or has weights that are not
+            finite; says what is wrong in one line.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load
@@ -122,11 +130,14 @@ def load_checkpoint(path: Path) -> Checkpoint:
     if sha256_of(weights) != manifest.get("weights_sha256"):
         raise RunFolderError(f"{path} is a torn checkpoint: its weights do not have the checksum of its manifest.")
     _refuse_incomplete(path, manifest)
+    spoilt = _first_non_finite(weights)
+    if spoilt is not None:
+        raise RunFolderError(f"{path} is a broken checkpoint: {spoilt}.")
     return Checkpoint(path, weights, manifest)
 
 
 def newest_checkpoint(checkpoints: Path) -> Checkpoint:
-    """Read the newest whole checkpoint of a run; a torn one is passed over with a warning.
+    """Read the newest whole checkpoint of a run; a torn or broken one is passed over with a `RheosWarning`.
 
     Raises:
         RunFolderError: if there is none.
@@ -139,7 +150,7 @@ def newest_checkpoint(checkpoints: Path) -> Checkpoint:
             refused.append(str(error))
             continue
         for text in refused:
-            warnings.warn(f"passed over: {text}", stacklevel=2)
+            warnings.warn(f"passed over: {text}", RheosWarning, stacklevel=2)
         return checkpoint
     if refused:
         raise RunFolderError(f"{checkpoints.parent} has no usable checkpoint: {refused[0]}")
@@ -153,6 +164,16 @@ def prune_checkpoints(checkpoints: Path, best: Path | None) -> None:
     for path in _listed(checkpoints)[:-KEPT]:
         if path != best:
             shutil.rmtree(path)
+
+
+def refuse_non_finite(weights: Mapping[str, npt.NDArray[np.generic]], env_steps: int) -> None:
+    """Raise a `RheosError` that names the first weight with values that are not finite, where there is one."""
+    spoilt = _first_non_finite(weights)
+    if spoilt is not None:
+        raise RheosError(
+            f"{spoilt} at env step {env_steps}: not saved. Lower algo.learning_rate, or look for NaN in observations "
+            "and rewards."
+        )
 
 
 def _listed(checkpoints: Path) -> list[Path]:
@@ -179,12 +200,9 @@ def _refuse_incomplete(path: Path, manifest: Mapping[str, Any]) -> None:
         raise RunFolderError(f"{path} is a broken checkpoint: its manifest.json has no usable {', '.join(broken)}.")
 
 
-def _refuse_non_finite(weights: Mapping[str, npt.NDArray[np.generic]], manifest: Mapping[str, Any]) -> None:
+def _first_non_finite(weights: Mapping[str, npt.NDArray[np.generic]]) -> str | None:
     for name, array in weights.items():
         bad = int(np.size(array) - np.count_nonzero(np.isfinite(array)))
         if bad:
-            raise RheosError(
-                f"weight {name!r}: {bad} of {np.size(array)} values are not finite at env step "
-                f"{manifest['env_steps']}: not saved. Lower algo.learning_rate, or look for NaN in observations "
-                "and rewards."
-            )
+            return f"weight {name!r}: {bad} of {np.size(array)} values are not finite"
+    return None

@@ -27,3 +27,5 @@ class RunContext(Generic[C]):
     num_workers: int
     seed: int
     device: str = "cpu"
+    total_env_steps: int | None = None
+    """When the run ends at the latest: `stop.env_steps`, towards which schedules go; None where nothing says."""

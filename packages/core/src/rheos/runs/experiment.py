@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rheos.configuration.settings import to_mapping
@@ -14,6 +15,7 @@ from rheos.plugins.specs import CONTRACT_VERSION
 from rheos.runs.endings import afterwards, do_all, in_one_line, on_failure
 from rheos.runs.folder import RunFolder
 from rheos.runs.interrupts import Interruptions
+from rheos.runs.periodic_evaluation import PeriodicEvaluation
 from rheos.runs.program import Program, prepare
 from rheos.runs.recorder import Recorder
 from rheos.runs.run import LifeCycle, Run
@@ -94,6 +96,7 @@ class _Experiment:
             self._folder.flow_path.write_text(program.stream.to_mermaid())
             self._life_cycle = LifeCycle(self._run, registry, observers)
             self._recorder = self._make_recorder(registry)
+        self._evaluation = PeriodicEvaluation(config, program, registry, self._folder.path)
 
     def run(self, executor: Executor) -> RunResult:
         """Train, and leave nothing open; when plugins and observers hear of the end, everything is on the disk."""
@@ -138,9 +141,15 @@ class _Experiment:
     def _train(self, executor: Executor) -> tuple[RunState, str]:
         with Interruptions() as interruptions, run(self._program.stream, executor) as flow:
             interruptions.on_request(flow.stop)
-            state, reason = self._follow(flow, interruptions)
-            self._recorder.save(self._weights(flow))
-        return state, reason
+            self._recorder.follow(flow)
+            outcome = self._follow(flow, interruptions)
+            weights = self._weights(flow)
+            if outcome[0] is RunState.DONE and self._evaluation.is_due_at_the_end(weights, self._run.totals.env_steps):
+                self._evaluate(weights, interruptions)
+                outcome = _interrupted(interruptions) or outcome
+            self._recorder.write_last_row()
+            self._recorder.save(weights)
+        return outcome
 
     def _follow(self, flow: Flow[Report], interruptions: Interruptions) -> tuple[RunState, str]:
         """Take in reports until the run is to stop; return how it ended and why."""
@@ -149,21 +158,41 @@ class _Experiment:
             reason = stop_reason(stop, self._run.totals, self._run.wall_s)
             if reason:
                 return RunState.DONE, reason
+            self._do_what_is_due(flow, interruptions)
             try:
                 report = flow.next(timeout_s=remaining_s(stop, self._run.wall_s))
             except FlowTimeout:
                 continue
             except StopIteration:
-                if interruptions.requested:
-                    return RunState.INTERRUPTED, f"interrupted by {interruptions.requested}"
-                return RunState.DONE, "the flow came to its end"
-            self._recorder.report(report)
-            if self._recorder.is_checkpoint_due:
-                self._recorder.save(self._weights(flow))
+                return _interrupted(interruptions) or (RunState.DONE, "the flow came to its end")
+            self._recorder.add(report)
+
+    def _do_what_is_due(self, flow: Flow[Report], interruptions: Interruptions) -> None:
+        """Between two items, evaluate, write a row and save weights, each where it is due."""
+        recorder = self._recorder
+        if self._evaluation.is_due(self._run.totals.env_steps):
+            self._evaluate(self._weights(flow), interruptions)
+        if recorder.is_row_due:
+            recorder.write_row()
+        if recorder.is_checkpoint_due:
+            recorder.save(self._weights(flow))
+
+    def _evaluate(self, weights: Weights, interruptions: Interruptions) -> None:
+        began_at = perf_counter()
+        result = self._evaluation.evaluate(
+            weights, self._run.totals.env_steps, lambda: interruptions.requested is not None
+        )
+        if result is not None:
+            self._recorder.add_evaluation(weights, result, perf_counter() - began_at)
 
     def _weights(self, flow: Flow[Report]) -> Weights:
         weights: Weights = flow.ask(self._program.roles.learner, _Learner.weights)
         return weights
+
+
+def _interrupted(interruptions: Interruptions) -> tuple[RunState, str] | None:
+    name = interruptions.requested
+    return None if name is None else (RunState.INTERRUPTED, f"interrupted by {name}")
 
 
 def _reason(error: BaseException) -> str:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rheos.arrays.numpy_namespace import numpy_xp
+from rheos.acting import Acting
 from rheos.configuration.settings import from_mapping
 from rheos.errors import RunFolderError, ShapeError
-from rheos.networks.numpy_networks import NumpyNetworks, acts_in_numpy
 from rheos.plugins import load_registry, make_backend, resolve
 from rheos.plugins.resolving import settings_class
 from rheos.plugins.specs import CONTRACT_VERSION
@@ -24,38 +23,40 @@ from rheos.spaces import ActionAdapter, ObservationAdapter, Spaces
 from rheos.spaces.tree import Leaf, leaves
 
 if TYPE_CHECKING:
-    from rheos.backend import Function
+    from rheos.backend import Backend
     from rheos.plugins.registry import Registry
     from rheos.policies import PolicySpec
 
-__all__ = ["Policy", "load_policy"]
+__all__ = ["Policy", "TrainedPolicy", "load_policy"]
 
 
 class Policy:
-    """Acts with trained weights.
+    """Acts in the spaces of an environment.
 
-    Made by `load_policy`. Small networks act in NumPy, so that a run trained with torch is played without it.
+    Args:
+        spec: how the algorithm acts.
+        spaces: what is observed, and what is done.
+        acting: the functions of `spec` with weights; who holds it may load others at any time.
+        seed: of the noise of `act(explore=True)`.
     """
 
-    def __init__(
-        self, spec: PolicySpec, spaces: Spaces, checkpoint: Checkpoint, *, device: str, seed: int, registry: Registry
-    ) -> None:
+    def __init__(self, spec: PolicySpec, spaces: Spaces, acting: Acting, *, seed: int = 0) -> None:
         self.spaces = spaces
         """What it observes and how it acts, as Gymnasium spaces."""
-        self.checkpoint = checkpoint
-        """The weights it acts with, and what is known about them."""
-        self._observations = ObservationAdapter(spaces.observation)
+        self.observations = ObservationAdapter(spaces.observation, spaces.action)
+        """How it encodes what it observes."""
+        self._acting = acting
         self._actions = ActionAdapter(spaces.action)
-        self._first_leaf = next(leaves(spaces.observation, "observation"))
+        self._leaves = tuple(leaves(spaces.observation, "observation"))
         self._draw_noise = spec.draw_noise
         self._generator = generator_for(seed, "policy", "noise")
-        self._exploit, self._explore = _acting(spec, checkpoint, device, registry)
 
     def act(self, observation: Any, *, explore: bool = False) -> Any:
         """Choose an action for an observation, or one each for a batch of them.
 
         Args:
-            observation: of the observation space, or with a leading axis of any length.
+            observation: of the observation space, or with a leading axis of any length; of a Dict or Tuple space a
+                dict or tuple of such arrays.
             explore: draw the action as in training, where the algorithm's policy is random; else its best one.
 
         Returns:
@@ -72,24 +73,48 @@ class Policy:
             observation, reward, terminated, truncated, _ = env.step(policy.act(observation))
             ```
         """
-        if _is_batch(self._first_leaf, observation):
+        if _length_of_batch(self._leaves, observation) is not None:
             return self._act_on_batch(_map(np.asarray, observation), explore)
         batch = _map(lambda leaf: np.asarray(leaf)[None], observation)
         return _map(lambda leaf: leaf[0], self._act_on_batch(batch, explore))
 
-    def _act_on_batch(self, observations: Any, explore: bool) -> Any:
-        encoded = self._observations.encode(observations)
+    def act_on_columns(self, columns: Mapping[str, Any], *, explore: bool = False) -> Any:
+        """Choose an action each for a batch of observations that `observations.encode` has encoded."""
         if explore:
-            noise = self._draw_noise(self._generator, len(encoded))
-            outputs = self._explore({"observations": encoded, "noise": noise})
+            num = len(next(iter(columns.values())))
+            outputs = self._acting.explore({**columns, "noise": self._draw_noise(self._generator, num)})
         else:
-            outputs = self._exploit({"observations": encoded})
+            outputs = self._acting.exploit(columns)
         return self._actions.decode(outputs["actions"])
+
+    def _act_on_batch(self, observations: Any, explore: bool) -> Any:
+        return self.act_on_columns(self.observations.encode(observations), explore=explore)
+
+
+class TrainedPolicy(Policy):
+    """A policy with the weights of a checkpoint; made by `load_policy`.
+
+    Small networks act in NumPy, so that a run trained with torch is played without it.
+    """
+
+    def __init__(
+        self, spec: PolicySpec, spaces: Spaces, checkpoint: Checkpoint, *, device: str, seed: int, registry: Registry
+    ) -> None:
+        self.checkpoint = checkpoint
+        """The weights it acts with, and what is known about them."""
+
+        def backend() -> Backend:
+            settings = checkpoint.manifest["backend"]
+            config = from_mapping(settings_class(registry.backend(settings["name"])), settings, path="backend")
+            return make_backend(config, device, registry)
+
+        acting = Acting(spec, checkpoint.weights, backend, in_numpy=device == "cpu")
+        super().__init__(spec, spaces, acting, seed=seed)
 
 
 def load_policy(
     run_dir: str | os.PathLike[str], *, device: str = "cpu", seed: int = 0, registry: Registry | None = None
-) -> Policy:
+) -> TrainedPolicy:
     """Load the policy of a run, with its newest weights.
 
     Args:
@@ -102,7 +127,7 @@ def load_policy(
         RunFolderError: if the folder is no run, or the run has no weights that can be used.
         UnknownName: if the algorithm that made it is not installed.
     """
-    checkpoint = _find_checkpoint(Path(run_dir))
+    checkpoint = find_checkpoint(Path(run_dir))
     manifest = checkpoint.manifest
     if manifest.get("contract") != CONTRACT_VERSION:
         raise RunFolderError(
@@ -115,10 +140,15 @@ def load_policy(
     config = from_mapping(settings_class(algorithm), settings, path="algo")
     spaces = _spaces(checkpoint)
     spec = resolve(algorithm.policy)(spaces, config)
-    return Policy(spec, spaces, checkpoint, device=device, seed=seed, registry=registry)
+    return TrainedPolicy(spec, spaces, checkpoint, device=device, seed=seed, registry=registry)
 
 
-def _find_checkpoint(path: Path) -> Checkpoint:
+def find_checkpoint(path: Path) -> Checkpoint:
+    """Return the newest checkpoint of a run, or the one that a folder is.
+
+    Raises:
+        RunFolderError: if the folder is no run, or the run has no weights that can be used.
+    """
     if (path / "manifest.json").exists():
         return load_checkpoint(path)
     folder = RunFolder(path)
@@ -136,33 +166,36 @@ def _spaces(checkpoint: Checkpoint) -> Spaces:
         ) from error
 
 
-def _acting(spec: PolicySpec, checkpoint: Checkpoint, device: str, registry: Registry) -> tuple[_Acting, _Acting]:
-    if device == "cpu" and acts_in_numpy(spec.networks):
-        networks = NumpyNetworks(spec.networks, checkpoint.weights)
-        return _in_numpy(spec.exploit, networks), _in_numpy(spec.explore, networks)
-    settings = checkpoint.manifest["backend"]
-    config = from_mapping(settings_class(registry.backend(settings["name"])), settings, path="backend")
-    backend = make_backend(config, device, registry)
-    native = backend.build(spec.networks, checkpoint.weights)
-    return backend.infer(spec.exploit, native), backend.infer(spec.explore, native)
+def _length_of_batch(parts: tuple[Leaf, ...], observation: Any) -> int | None:
+    """Return how many observations a batch holds, None for a single one; every leaf must agree with the first."""
+    lengths = [_length(leaf, observation) for leaf in parts]
+    for leaf, length in zip(parts, lengths, strict=True):
+        if length != lengths[0]:
+            raise ShapeError(
+                f"{leaf.path} is {_in_words(length)}, {parts[0].path} is {_in_words(lengths[0])}: Policy.act takes "
+                "observations whose parts have one length."
+            )
+    return lengths[0]
 
 
-_Acting = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-
-
-def _in_numpy(function: Function, networks: NumpyNetworks) -> _Acting:
-    return lambda inputs: function(numpy_xp, networks, inputs)
-
-
-def _is_batch(leaf: Leaf, observation: Any) -> bool:
-    """Tell by one leaf of the observation space whether an observation has a leading axis."""
-    shape, single = np.shape(leaf.take(observation)), leaf.space.shape
+def _length(leaf: Leaf, observation: Any) -> int | None:
+    try:
+        shape = np.shape(leaf.take(observation))
+    except (LookupError, TypeError, ValueError) as error:
+        raise ShapeError(f"{leaf.path} is missing, or no array: Policy.act takes all parts of an observation.") from (
+            error
+        )
+    single = leaf.space.shape
     if shape == single:
-        return False
-    if shape[1:] == single and shape:
-        return True
+        return None
+    if shape and shape[1:] == single:
+        return int(shape[0])
     batch = ", ".join(map(str, ("B", *(single or ()))))
     raise ShapeError(f"{leaf.path} has shape {shape}: Policy.act takes {single}, or a batch of them, ({batch}).")
+
+
+def _in_words(length: int | None) -> str:
+    return "a single one" if length is None else f"a batch of {length}"
 
 
 def _map(function: Callable[[Any], Any], tree: Any) -> Any:

@@ -11,6 +11,7 @@ from rheos.plugins import make_backend, resolve
 if TYPE_CHECKING:
     from rheos.configuration.run_config import RunConfig
     from rheos.plugins.registry import Registry
+    from rheos.policies import PolicySpec
     from rheos.reports import Report
     from rheos.runs.context import RunContext
     from rheos.spaces import Spaces
@@ -25,6 +26,8 @@ class Program:
 
     context: RunContext[Any]
     spaces: Spaces
+    policy: PolicySpec
+    """How the algorithm acts in these spaces."""
     roles: Any
     """The algorithm's own roles; `roles.learner` is the actor whose weights are saved."""
     stream: Stream[Report]
@@ -41,13 +44,13 @@ def describe(config: RunConfig, registry: Registry) -> Program:
     algorithm = registry.algorithm(config.algo_name)
     context = config.context(registry)
     spaces = context.environment.spaces()
-    resolve(algorithm.policy)(spaces, config.algo)  # refuses spaces that it cannot act in
+    policy: PolicySpec = resolve(algorithm.policy)(spaces, config.algo)  # refuses spaces that it cannot act in
     roles = resolve(algorithm.roles)(context)
     stream: Stream[Report] = resolve(algorithm.flow)(roles, config.algo)
     found = stream.check()
     if found:
         raise FlowMistake("\n".join(str(mistake) for mistake in found))
-    return Program(context, spaces, roles, stream)
+    return Program(context, spaces, policy, roles, stream)
 
 
 def prepare(config: RunConfig, registry: Registry) -> Program:

@@ -19,6 +19,7 @@ from rheos.runs.totals import Totals
 if TYPE_CHECKING:
     from rheos.configuration.run_config import RunConfig
     from rheos.plugins.registry import Registry
+    from rheos.runs.evaluation_result import EvaluationResult
     from rheos.runs.folder import RunFolder
 
 __all__ = ["LifeCycle", "Run"]
@@ -34,6 +35,10 @@ class Run:
     status: RunStatus = field(default_factory=RunStatus)
     started_at: float = field(default_factory=time.perf_counter)
     """By `time.perf_counter`."""
+    evaluation: EvaluationResult | None = None
+    """The newest one; None before the first."""
+    driver_busy: float | None = None
+    """In which share of the time between the last two rows the driver did not wait for an actor; None before."""
 
     @property
     def wall_s(self) -> float:

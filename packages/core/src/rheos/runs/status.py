@@ -26,7 +26,8 @@ class RunStatus:
     """How a run stands.
 
     `episode_return_mean` is over the last 100 episodes, None before the first has ended; `weights_sha256` is that
-    of the newest checkpoint, None before the first.
+    of the newest checkpoint, None before the first; `best_env_steps` names the best one, in `checkpoints/`, by its
+    evaluation or, in a run without evaluations, by its `episode_return_mean`.
 
     Example:
         >>> RunStatus(state=RunState.DONE, reason="stop.env_steps=100 reached", env_steps=104).to_json()["state"]
@@ -39,6 +40,7 @@ class RunStatus:
     wall_s: float = 0.0
     episode_return_mean: float | None = None
     weights_sha256: str | None = None
+    best_env_steps: int | None = None
     updates: int = 0
     episodes: int = 0
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rheos.batches import Episode
     from rheos.reports import Report
+    from rheos.runs.evaluation_result import EvaluationResult
 
 __all__ = ["EPISODE_WINDOW", "FIRST_COLUMNS", "Totals"]
 
@@ -27,7 +28,7 @@ FIRST_COLUMNS: tuple[str, ...] = (
     "lag_mean",
     "lag_max",
 )
-"""What every row has; after these come the metrics of the algorithm, by their names."""
+"""What every row has; after these come those of an evaluation, and the metrics of the algorithm, by their names."""
 
 
 class Totals:
@@ -64,6 +65,11 @@ class Totals:
         self.metrics.update(report.metrics)
         self._row.add(report)
 
+    def add_evaluation(self, result: EvaluationResult, seconds: float) -> None:
+        """Take in an evaluation, and how long it took: time in which nothing was trained."""
+        self._row.evaluation = result
+        self._row.evaluating_s += seconds
+
     @property
     def episode_return_mean(self) -> float | None:
         """The mean return of the last episodes, at most 100; None before the first has ended."""
@@ -91,34 +97,41 @@ class Totals:
 
     @property
     def has_news(self) -> bool:
-        """Whether anything at all was reported since the last row."""
-        return self._row.reports > 0
+        """Whether anything at all was reported or evaluated since the last row."""
+        return self._row.reports > 0 or self._row.evaluation is not None
 
     def take_row(self, wall_s: float) -> dict[str, float | None]:
         """Return a row of measurements, by column, and begin the next one.
 
         Totals are since the run began, `episode_return_mean` and `episode_length_mean` over the last 100 episodes,
         everything else since the last row: `episode_return_recent` is the mean return of the episodes that ended
-        since, each metric its mean weighted by updates. None stands where nothing was measured. A metric cannot
-        take the name of one of `FIRST_COLUMNS`: the run's own number stands.
+        since, each metric its mean weighted by updates, and `eval_return_mean`, `eval_return_std` and
+        `eval_length_mean` are there where there was an evaluation. The time of an evaluation does not count for
+        `env_steps_per_s`. None stands where nothing was measured. A metric cannot take the name of another column: the
+        run's own number stands.
 
         Args:
             wall_s: since the run began.
         """
         since, self._row = self._row, _SinceRow(self.env_steps, wall_s)
-        elapsed_s = wall_s - since.wall_s
+        training_s = wall_s - since.wall_s - since.evaluating_s
+        env_steps = self.env_steps - since.env_steps
         first: dict[str, float | None] = {
             "env_steps": self.env_steps,
             "wall_s": round(wall_s, 3),
             "episode_return_mean": self.episode_return_mean,
             "episode_length_mean": self.episode_length_mean,
-            "env_steps_per_s": round((self.env_steps - since.env_steps) / elapsed_s, 1) if elapsed_s > 0 else None,
+            "env_steps_per_s": round(env_steps / training_s, 1) if since.reports and training_s > 0 else None,
             "episode_return_recent": _mean(since.returns),
             "episodes": self.episodes,
             "updates": self.updates,
             "lag_mean": since.lag_mean,
             "lag_max": since.lag_max,
         }
+        if since.evaluation is not None:
+            first["eval_return_mean"] = since.evaluation.episode_return_mean
+            first["eval_return_std"] = since.evaluation.episode_return_std
+            first["eval_length_mean"] = since.evaluation.episode_length_mean
         return first | {name: mean.value for name, mean in since.metrics.items() if name not in first}
 
 
@@ -148,6 +161,8 @@ class _SinceRow:
         self.returns: list[float] = []
         self.metrics: dict[str, _WeightedMean] = {}
         self.lag_max: float | None = None
+        self.evaluation: EvaluationResult | None = None
+        self.evaluating_s = 0.0
         self._lag = _WeightedMean()
 
     def add(self, report: Report) -> None:

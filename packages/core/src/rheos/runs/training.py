@@ -26,6 +26,7 @@ def train(
     executor: Part = "inline",
     stop: Mapping[str, Any] | None = None,
     checkpoint: Mapping[str, Any] | None = None,
+    eval: Mapping[str, Any] | None = None,
     logger: Mapping[str, Any] | None = None,
     seed: int = 0,
     run_dir: str | os.PathLike[str] | None = None,
@@ -45,6 +46,8 @@ def train(
         executor: where the actors run; `{"name": "inline", "workers": 4}` for more of them.
         stop: `env_steps`, `seconds`, `episode_return`: the run ends at the first that is met.
         checkpoint: `every_steps`.
+        eval: `every_steps`, by default never, and `episodes`: how the newest weights play is measured in environments
+            of its own, which does not change what is learned.
         logger: `names`, by default all installed ones, and `every_steps`.
         seed: the same seed gives the same run, bit for bit, with the inline executor.
         run_dir: where the run goes; by default `runs/<algo>-<env>/<time>-seed<seed>`.
@@ -75,6 +78,7 @@ def train(
         "executor": _part("executor", executor, "name"),
         "stop": stop,
         "checkpoint": checkpoint,
+        "eval": eval,
         "logger": {"names": registry.names(Kind.LOGGER), **_settings("logger", {} if logger is None else logger)},
         "seed": seed,
         "run_dir": os.fspath(run_dir) if isinstance(run_dir, os.PathLike) else run_dir,

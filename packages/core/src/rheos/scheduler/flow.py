@@ -201,6 +201,11 @@ class Flow(Generic[T]):
 
     # looking at it
 
+    @property
+    def waited_s(self) -> float:
+        """For how long the flow has waited for its actors, in seconds; the rest of the time the driver was busy."""
+        return self._engine.completions.waited_s
+
     def explain(self, stats: bool = False) -> str:
         """Return the flow as text, a line a stage; with `stats`, what passed through each and where time goes."""
         if not stats:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from gymnasium import spaces
 
 from rheos.errors import ShapeError
 from rheos.spaces.tree import Leaf, leaves
 
-__all__ = ["ARRAY_SPACES", "ObservationCheck"]
+__all__ = ["ARRAY_SPACES", "BatchCheck", "ObservationCheck"]
 
 ARRAY_SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 """The spaces whose members are arrays or numbers of one shape and dtype."""
@@ -42,21 +43,50 @@ class ObservationCheck:
 
         Raises:
             ShapeError: if it, or a leaf of it, has another shape than its space.
-            TypeError: if its dtype is of another kind, such as floats where the space has integers.
+            TypeError: if it lacks a leaf, or its dtype is of another kind, such as floats where the space has integers.
             OverflowError: if it has integers that the dtype of the space does not hold.
         """
         for check in self._leaves:
             check(observation)
 
 
+class BatchCheck:
+    """Does for a batch what `ObservationCheck` does for each of its observations; nearly free where all fits.
+
+    Args:
+        space: the space of a single observation.
+        num_envs: B, the first axis of every leaf.
+    """
+
+    def __init__(self, space: spaces.Space[Any], num_envs: int) -> None:
+        self._leaves = [
+            _LeafCheck(leaf, (num_envs,))
+            for leaf in leaves(space, "observation")
+            if isinstance(leaf.space, ARRAY_SPACES)
+        ]
+        self._array = (num_envs, *(space.shape or ())) if isinstance(space, ARRAY_SPACES) else None
+        self._dtype = space.dtype
+
+    def __call__(self, batch: Any) -> None:
+        """Return if the batch fits.
+
+        Raises:
+            ShapeError, TypeError, OverflowError: as `ObservationCheck` does.
+        """
+        if self._array is not None and getattr(batch, "shape", None) == self._array and batch.dtype is self._dtype:
+            return
+        for check in self._leaves:
+            check(batch)
+
+
 class _LeafCheck:
-    def __init__(self, leaf: Leaf) -> None:
+    def __init__(self, leaf: Leaf, leading: tuple[int, ...] = ()) -> None:
         self._leaf = leaf
-        self._shape, self._dtype = leaf.space.shape, np.dtype(leaf.space.dtype)
+        self._shape, self._dtype = (*leading, *(leaf.space.shape or ())), np.dtype(leaf.space.dtype)
         self._holds = {self._dtype}  # every value of these
 
     def __call__(self, observation: Any) -> None:
-        array = np.asarray(self._leaf.take(observation))
+        array = self._array(observation)
         if array.shape != self._shape:
             raise ShapeError(f"the {self._leaf.path} has shape {array.shape}, its space {self._shape}.")
         if array.dtype in self._holds:
@@ -75,3 +105,13 @@ class _LeafCheck:
                     f"the {self._leaf.path} holds {least} to {most}, its space's dtype {self._dtype} only "
                     f"{limits.min} to {limits.max}."
                 )
+
+    def _array(self, observation: Any) -> npt.NDArray[Any]:
+        try:
+            part = self._leaf.take(observation)
+        except (LookupError, TypeError):
+            raise TypeError(f"the observation is a {type(observation).__name__} without {self._leaf.path}.") from None
+        try:
+            return np.asarray(part)
+        except ValueError as error:  # nested lists of different lengths
+            raise ShapeError(f"the {self._leaf.path} is no array of shape {self._shape}: {error}") from None

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 from gymnasium.vector.utils import concatenate, create_empty_array
 
-__all__ = ["Leaf", "batched", "leaves", "rows"]
+__all__ = ["Leaf", "batched", "leaves", "rows", "tree_of"]
 
 
 class Leaf(NamedTuple):
@@ -45,6 +45,20 @@ def leaves(space: spaces.Space[Any], path: str, keys: tuple[str | int, ...] = ()
             yield from leaves(child, f"{path}[{index}]", (*keys, index))
     else:
         yield Leaf(path, keys, space)
+
+
+def tree_of(space: spaces.Space[Any], values: Iterator[Any]) -> Any:
+    """Put one value for each leaf of a space, in the order of `leaves`, where the leaf is: the inverse of taking them.
+
+    Example:
+        >>> tree_of(spaces.Dict(a=spaces.Discrete(2), b=spaces.Tuple([spaces.Discrete(3)])), iter([1, 2]))
+        {'a': 1, 'b': (2,)}
+    """
+    if isinstance(space, spaces.Dict):
+        return {key: tree_of(child, values) for key, child in space.spaces.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(tree_of(child, values) for child in space.spaces)
+    return next(values)
 
 
 def batched(space: spaces.Space[Any], singles: Sequence[Any]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -17,7 +17,7 @@ from rheos.environments.native import AutoresetMode, NativeEnvironments
 from rheos.environments.serial import SerialEnvironments
 from rheos.spaces import Spaces
 
-__all__ = ["CountingEnv", "CountingVectorEnv", "FailingEnv", "FunctionEnvironment"]
+__all__ = ["CountingEnv", "CountingVectorEnv", "FailingEnv", "FaultyEnv", "FunctionEnvironment"]
 
 _OBSERVATION = spaces.Box(0.0, np.inf, (1,), np.float32)
 
@@ -29,7 +29,8 @@ class CountingEnv(gym.Env[Any, Any]):
         time_limit: an episode is truncated after so many steps.
         terminal_step: an episode terminates after so many steps; None: never.
         reward: of every step; of any number type.
-        observation_space: a Box, by default of one float32; observations are cast to its dtype and shape.
+        observation_space: a Box, by default of one float32; observations are cast to its dtype and shape. Where a
+            subclass observes something else, any space.
         action_space: by default Discrete(2).
 
     Example:
@@ -46,7 +47,7 @@ class CountingEnv(gym.Env[Any, Any]):
         *,
         terminal_step: int | None = None,
         reward: float = 1.0,
-        observation_space: spaces.Box = _OBSERVATION,
+        observation_space: spaces.Space[Any] = _OBSERVATION,
         action_space: spaces.Space[Any] | None = None,
     ) -> None:
         self.observation_space = observation_space
@@ -105,6 +106,39 @@ class FailingEnv(CountingEnv):
         if len(self.actions) + 1 == self._at_step:
             raise self._error
         return super().step(action)
+
+
+class FaultyEnv(CountingEnv):
+    """A CountingEnv that once gives something that it should not.
+
+    Args:
+        at_step: in which step since it was made, from 1; 0: in the first reset.
+        settings: those of CountingEnv.
+        faults: what it gives then: `observation`, `reward`, `terminated`, `truncated`.
+
+    Example:
+        >>> env = FaultyEnv(at_step=2, faults={"reward": float("nan")})
+        >>> env.reset(seed=7), env.step(0)[1], env.step(0)[1]
+        ((array([0.], dtype=float32), {}), 1.0, nan)
+    """
+
+    def __init__(self, *, at_step: int, faults: Mapping[str, Any], **settings: Any) -> None:
+        super().__init__(**settings)
+        self._at_step, self._faults = at_step, dict(faults)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Start at 0, or at the fault."""
+        observation, info = super().reset(seed=seed, options=options)
+        is_at_fault = self._at_step == 0 and len(self.seeds) == 1
+        return self._faults.get("observation", observation) if is_at_fault else observation, info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Count a step, and give the fault if it is the one."""
+        observation, reward, terminated, truncated, info = super().step(action)
+        given = {"observation": observation, "reward": reward, "terminated": terminated, "truncated": truncated}
+        if len(self.actions) == self._at_step:
+            given.update(self._faults)
+        return given["observation"], given["reward"], given["terminated"], given["truncated"], info
 
 
 class CountingVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):

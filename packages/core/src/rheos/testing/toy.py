@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rheos.arrays.namespace import Array, ArrayNamespace
     from rheos.backend import Function, Networks
     from rheos.batches import Batch
+    from rheos.networks.numpy_networks import NumpyNetworks
     from rheos.networks.specs import NetworkSpec
     from rheos.plugins.registry import Registry
     from rheos.policies import PolicySpec
@@ -83,7 +84,7 @@ class ToyConfig:
     episodes: int = setting(10, minimum=0, help="episodes a worker claims to finish in a round")
     return_per_round: float = setting(1.0, help="by how much the return of these episodes rises each round")
     step: float = setting(0.5, help="what an update adds to all weights")
-    spoils_weights: bool = setting(False, help="whether an update makes all weights NaN")
+    spoils_weights_in_round: int | None = setting(None, minimum=1, help="the round whose update makes all weights NaN")
     hidden: tuple[int, ...] = setting((8,), help="hidden layers of the policy")
     rounds: int = setting(1_000_000, minimum=1, help="after so many rounds the flow ends by itself")
     fails_in_round: int | None = setting(None, minimum=1, help="the round in which the learner raises")
@@ -133,7 +134,8 @@ class ToyLearner:
         self._updates += 1
         if self._updates == self._config.fails_in_round:
             raise ZeroDivisionError("division by zero")
-        step = float("nan") if self._config.spoils_weights else self._config.step
+        is_spoilt = self._updates == self._config.spoils_weights_in_round
+        step = float("nan") if is_spoilt else self._config.step
         self._arrays = {name: array + step for name, array in self._arrays.items()}
         return LearnerReport(
             info=batch.info, version=self._updates, updates=1, metrics={"toy_loss": 1.0 / self._updates}
@@ -177,26 +179,43 @@ def report(update: LearnerReport) -> Report:
 
 def make_policy(spaces: Spaces, config: ToyConfig) -> PolicySpec:
     """Say how it acts: the action with the largest score, or with `explore` the largest score plus noise."""
+    import math
+
+    from gymnasium.spaces import Discrete
+
+    from rheos.errors import SpaceError
     from rheos.networks.specs import MLP
     from rheos.policies import PolicySpec
-    from rheos.spaces import ActionAdapter, ObservationAdapter
+    from rheos.spaces import ObservationAdapter
 
-    size, num_values = ObservationAdapter(spaces.observation).size, ActionAdapter(spaces.action).num_values
-    if num_values is None:
-        from rheos.errors import SpaceError
-
+    columns = ObservationAdapter(spaces.observation, spaces.action).columns
+    if not isinstance(spaces.action, Discrete):
         raise SpaceError(f"action: got {spaces.action}, expected Discrete: the toy algorithm takes nothing else.")
+    size, num_values = sum(math.prod(column.shape) for column in columns.values()), int(spaces.action.n)
     networks = {"policy": MLP(size, num_values, hidden=config.hidden)}
-    return PolicySpec(networks, _explore, _exploit, partial(_draw_noise, num_values))
+    return PolicySpec(
+        networks,
+        explore=partial(_explore, tuple(columns)),
+        exploit=partial(_exploit, tuple(columns)),
+        draw_noise=partial(_draw_noise, num_values),
+    )
 
 
-def _exploit(xp: ArrayNamespace, networks: Networks, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    return {"actions": xp.argmax(networks["policy"](inputs["observations"]), axis=-1)}
+def _exploit(
+    columns: tuple[str, ...], xp: ArrayNamespace, networks: Networks, inputs: Mapping[str, Array]
+) -> dict[str, Array]:
+    return {"actions": xp.argmax(_scores(columns, xp, networks, inputs), axis=-1)}
 
 
-def _explore(xp: ArrayNamespace, networks: Networks, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    scores = networks["policy"](inputs["observations"]) + inputs["noise"]
-    return {"actions": xp.argmax(scores, axis=-1)}
+def _explore(
+    columns: tuple[str, ...], xp: ArrayNamespace, networks: Networks, inputs: Mapping[str, Array]
+) -> dict[str, Array]:
+    return {"actions": xp.argmax(_scores(columns, xp, networks, inputs) + inputs["noise"], axis=-1)}
+
+
+def _scores(columns: tuple[str, ...], xp: ArrayNamespace, networks: Networks, inputs: Mapping[str, Array]) -> Array:
+    observed = [xp.astype(xp.reshape(inputs[name], (len(inputs[name]), -1)), xp.float32) for name in columns]
+    return networks["policy"](xp.concat(observed, axis=-1))
 
 
 def _draw_noise(num_values: int, generator: np.random.Generator, num_envs: int) -> npt.NDArray[np.float32]:
@@ -211,11 +230,17 @@ class ToyBackend:
     def __init__(self, *, device: str, mode: str) -> None:
         self.device = device
 
-    def build(self, specs: Mapping[str, NetworkSpec], weights: Mapping[str, npt.NDArray[np.float32]]) -> Networks:
+    def build(self, specs: Mapping[str, NetworkSpec], weights: Mapping[str, npt.NDArray[np.float32]]) -> NumpyNetworks:
         """Build NumPy networks."""
         from rheos.networks.numpy_networks import NumpyNetworks
 
         return NumpyNetworks(specs, weights)
+
+    def load(
+        self, networks: NumpyNetworks, weights: Mapping[str, npt.NDArray[np.float32]], *, strict: bool = True
+    ) -> None:
+        """Load weights, all of them."""
+        networks.load(weights)
 
     def infer(self, function: Function, networks: Networks) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
         """Apply the function in NumPy."""
