@@ -47,7 +47,7 @@ def test_the_loss_of_a_uniform_policy_weighs_both_actions_alike() -> None:
         "returns": np.array([3.0, 1.0, 2.0], np.float32),
     }
 
-    loss, metrics = ReinforceLoss(SoftmaxPolicy(Categorical(2), {}))(numpy_xp, networks, batch)
+    loss, metrics = ReinforceLoss(SoftmaxPolicy(Categorical(2), {}))(numpy_xp, networks, batch, {})
 
     assert pytest.approx(0.0, abs=1e-6) == float(loss)  # standardized returns sum to 0
     assert pytest.approx(math.log(2), rel=1e-6) == float(metrics["entropy"])

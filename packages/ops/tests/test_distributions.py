@@ -1,4 +1,4 @@
-"""Distributions: known values, frequencies of samples, and the properties that bind their functions together."""
+"""What holds of every family of distributions, and of products of them."""
 
 from __future__ import annotations
 
@@ -8,190 +8,195 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 from rheos.arrays.numpy_namespace import numpy_xp as xp
 from rheos.errors import ShapeError
-from rheos_ops.distributions import Categorical, DiagonalGaussian, GaussianParams
-
-LOGITS = np.log(np.array([[0.5, 0.25, 0.25], [0.1, 0.2, 0.7]], np.float32))
-GAUSSIAN = GaussianParams(mean=np.float32([[1.0, -2.0]]), log_std=np.log(np.float32([0.5, 2.0])))
-
-some_logits = hnp.arrays(np.float32, (3, 4), elements=st.floats(-20, 20, width=32))
-some_gaussians = st.builds(
-    GaussianParams,
-    mean=hnp.arrays(np.float32, (3, 2), elements=st.floats(-5, 5, width=32)),
-    log_std=hnp.arrays(np.float32, (2,), elements=st.floats(-1, 1, width=32)),
+from rheos_ops.distributions import (
+    Bernoulli,
+    Categorical,
+    DiagonalGaussian,
+    MultiCategorical,
+    Product,
+    SquashedGaussian,
 )
 
-
-def test_categorical_log_prob_and_entropy_are_those_of_the_probabilities():
-    categorical = Categorical(3)
-
-    log_prob = categorical.log_prob(xp, LOGITS, xp.asarray([1, 2]))
-
-    np.testing.assert_allclose(log_prob, [math.log(0.25), math.log(0.7)], rtol=1e-6)
-    # ½ log 2 + 2 · ¼ log 4 = 1.5 log 2
-    assert categorical.entropy(xp, LOGITS)[0] == pytest.approx(1.5 * math.log(2.0))
-
-
-@given(some_logits)
-def test_categorical_probabilities_sum_to_one(logits):
-    categorical = Categorical(4)
-
-    log_probs = [categorical.log_prob(xp, logits, np.full(3, value, np.int32)) for value in range(4)]
-
-    np.testing.assert_allclose(np.exp(log_probs).sum(0), 1.0, rtol=1e-5)
+FAMILIES = [
+    Categorical(4),
+    MultiCategorical((3, 3)),
+    MultiCategorical((2, 4, 1)),
+    Bernoulli(3),
+    DiagonalGaussian(2),
+    SquashedGaussian(2),
+    Product((Categorical(3), DiagonalGaussian(2), Bernoulli(1), MultiCategorical((2, 3)), SquashedGaussian(1))),
+]
+every_family = pytest.mark.parametrize("distribution", FAMILIES, ids=lambda family: type(family).__name__)
 
 
-@given(some_logits, st.floats(-100, 100))
-def test_adding_a_number_to_all_logits_changes_nothing(logits, shift):
-    categorical, actions = Categorical(4), np.array([0, 1, 2], np.int32)
-
-    shifted = categorical.log_prob(xp, logits + np.float32(shift), actions)
-
-    # Logits up to 120 are rounded at 8e-6.
-    np.testing.assert_allclose(shifted, categorical.log_prob(xp, logits, actions), atol=1e-4)
+def params_of(distribution, generator, rows=1, *, scale=1.0):
+    """Draw parameters: outputs of about `scale`, deviations between e^-0.5 and e^0.5."""
+    outputs = scale * generator.standard_normal((rows, distribution.num_outputs))
+    log_stds = generator.uniform(-0.5, 0.5, (rows, distribution.num_log_stds))
+    return np.concatenate([outputs, log_stds], axis=-1).astype(np.float32)
 
 
-def test_categorical_entropy_is_log_n_for_equal_logits_and_zero_for_a_sure_thing():
-    assert Categorical(4).entropy(xp, xp.zeros((1, 4)))[0] == pytest.approx(math.log(4.0))
-    assert Categorical(2).entropy(xp, xp.asarray([[1_000.0, 0.0]]))[0] == 0.0
+def samples_of(distribution, params, count, seed=0):
+    """Draw `count` samples of one row of parameters; return its repetition, too."""
+    many = np.repeat(params, count, axis=0)
+    return many, distribution.sample(xp, many, distribution.draw_noise(np.random.default_rng(seed), count))
 
 
-def test_categorical_samples_have_the_frequencies_of_their_probabilities():
-    categorical, count = Categorical(3), 40_000
-    noise = categorical.draw_noise(np.random.default_rng(0), count)
-
-    actions = categorical.sample(xp, np.broadcast_to(LOGITS[1], (count, 3)), noise)
-
-    # Four standard deviations of a frequency: 4 √(0.25 / 40,000) = 0.01.
-    np.testing.assert_allclose(np.bincount(actions) / count, [0.1, 0.2, 0.7], atol=0.01)
-    assert actions.dtype == np.int32
+# What holds of every family
 
 
-def test_categorical_noise_is_finite_even_for_a_draw_of_zero():
-    class Zeros:
-        def standard_exponential(self, shape, dtype):
-            return np.zeros(shape, dtype)
-
-    assert np.isfinite(Categorical(2).draw_noise(Zeros(), 3)).all()
-
-
-@pytest.mark.parametrize(("distribution", "width"), [(Categorical(3), 3), (DiagonalGaussian(2), 2)])
-def test_noise_is_float32_of_one_row_a_sample_and_repeats_with_the_generator(distribution, width):
+@every_family
+def test_noise_is_finite_float32_of_one_row_a_sample_and_repeats_with_the_generator(distribution):
     noise = distribution.draw_noise(np.random.default_rng(7), 5)
 
-    assert (5, width) == noise.shape
+    assert (5, distribution.num_outputs) == noise.shape
     assert noise.dtype == np.float32
+    assert np.isfinite(noise).all()
     np.testing.assert_array_equal(noise, distribution.draw_noise(np.random.default_rng(7), 5))
-    assert width == distribution.num_params
 
 
-def test_modes_are_the_likeliest_value_and_the_mean():
-    np.testing.assert_array_equal([0, 2], Categorical(3).mode(xp, LOGITS))
-    np.testing.assert_array_equal(GAUSSIAN.mean, DiagonalGaussian(2).mode(xp, GAUSSIAN))
+@every_family
+def test_actions_have_the_shape_and_dtype_that_the_family_tells(distribution):
+    params = params_of(distribution, np.random.default_rng(0), 6).reshape(2, 3, -1)
+    noise = distribution.draw_noise(np.random.default_rng(1), 6).reshape(2, 3, -1)
+
+    for actions in (distribution.sample(xp, params, noise), distribution.mode(xp, params)):
+        assert (2, 3, *distribution.action_shape) == actions.shape
+        assert actions.dtype == (np.int32 if distribution.is_discrete else np.float32)
+        assert (2, 3) == distribution.log_prob(xp, params, actions).shape
 
 
-def test_gaussian_log_prob_and_entropy_are_those_of_the_formula():
-    gaussian = DiagonalGaussian(2)
-
-    log_prob = gaussian.log_prob(xp, GAUSSIAN, xp.asarray([[1.5, 0.0]]))
-
-    # Each dimension lies one deviation off its mean; log 0.5 and log 2 cancel.
-    np.testing.assert_allclose(log_prob, [-1.0 - math.log(2 * math.pi)], rtol=1e-6)
-    np.testing.assert_allclose(gaussian.entropy(xp, GAUSSIAN), [math.log(2 * math.pi * math.e)], rtol=1e-6)
-
-
-@given(some_gaussians)
-def test_gaussian_sample_of_no_noise_is_the_mean_and_of_unit_noise_one_deviation_off(params):
-    gaussian, none = DiagonalGaussian(2), np.zeros((3, 2), np.float32)
-
-    np.testing.assert_array_equal(params.mean, gaussian.sample(xp, params, none))
-    expected = params.mean + np.exp(params.log_std)
-    np.testing.assert_allclose(gaussian.sample(xp, params, none + 1), expected, rtol=1e-5, atol=1e-6)
-
-
-@given(some_gaussians, st.integers(0, 2**32 - 1))
-def test_gaussian_log_prob_of_a_sample_is_that_of_its_noise_less_the_log_deviations(params, seed):
-    gaussian = DiagonalGaussian(2)
-    noise = gaussian.draw_noise(np.random.default_rng(seed), 3)
-
-    log_prob = gaussian.log_prob(xp, params, gaussian.sample(xp, params, noise))
-
-    standard = GaussianParams(np.zeros((3, 2), np.float32), np.zeros(2, np.float32))
-    # A mean of 5 and a deviation of e⁻¹ cost one of seven digits, which noise of 4 squares.
-    expected = gaussian.log_prob(xp, standard, noise) - params.log_std.sum()
-    np.testing.assert_allclose(log_prob, expected, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("distribution", "params"),
-    [(Categorical(3), LOGITS[:1]), (DiagonalGaussian(2), GAUSSIAN)],
-    ids=["categorical", "gaussian"],
-)
-def test_entropy_is_the_mean_of_minus_log_prob_over_samples(distribution, params):
+@every_family
+@pytest.mark.parametrize("seed", range(3))
+def test_entropy_is_the_mean_of_minus_log_prob_over_samples(distribution, seed):
     count = 40_000
-    many = (
-        np.repeat(params, count, 0)
-        if distribution == Categorical(3)
-        else params._replace(mean=params.mean.repeat(count, 0))
-    )
-    noise = distribution.draw_noise(np.random.default_rng(0), count)
+    params = params_of(distribution, np.random.default_rng(seed))
 
-    surprise = -distribution.log_prob(xp, many, distribution.sample(xp, many, noise))
+    many, actions = samples_of(distribution, params, count)
+    surprise = -distribution.log_prob(xp, many, actions)
 
-    # The deviation of -log p is 1 at most here: four deviations of the mean are 4 / √40,000 = 0.02.
-    assert distribution.entropy(xp, params)[0] == pytest.approx(surprise.mean(), abs=0.02)
+    # Four deviations of the mean, and what the quadrature of the squashed normal may be off.
+    tolerance = 4.0 * float(surprise.std()) / math.sqrt(count) + 1e-3
+    assert distribution.entropy(xp, params)[0] == pytest.approx(surprise.mean(), abs=tolerance)
 
 
-@given(some_logits, some_logits)
-def test_categorical_divergence_is_never_negative_and_zero_from_itself(p, q):
-    categorical = Categorical(4)
+@every_family
+@pytest.mark.parametrize("seed", range(3))
+def test_divergence_is_the_mean_of_the_log_ratio_over_samples(distribution, seed):
+    count, generator = 40_000, np.random.default_rng(seed)
+    p, q = params_of(distribution, generator), params_of(distribution, generator)
 
-    assert (categorical.kl(xp, p, q) >= -1e-5).all()  # a sum of four rounded terms of up to 40
-    np.testing.assert_array_equal(np.zeros(3), categorical.kl(xp, p, p))
+    many, actions = samples_of(distribution, p, count)
+    log_ratio = distribution.log_prob(xp, many, actions) - distribution.log_prob(xp, np.repeat(q, count, 0), actions)
 
-
-@given(some_gaussians, some_gaussians)
-def test_gaussian_divergence_is_never_negative_and_zero_from_itself(p, q):
-    gaussian = DiagonalGaussian(2)
-
-    assert (gaussian.kl(xp, p, q) >= -1e-5).all()
-    np.testing.assert_allclose(gaussian.kl(xp, p, p), 0.0, atol=1e-6)
+    tolerance = 4.0 * float(log_ratio.std()) / math.sqrt(count) + 1e-4  # four deviations of the mean
+    assert distribution.kl(xp, p, q)[0] == pytest.approx(log_ratio.mean(), abs=tolerance)
 
 
-def test_divergences_have_the_values_of_the_formula():
-    two_to_one = Categorical(2).kl(xp, np.log(np.float32([[0.5, 0.5]])), np.log(np.float32([[0.25, 0.75]])))
-    shifted = DiagonalGaussian(1).kl(
-        xp,
-        GaussianParams(np.float32([[3.0]]), np.float32([0.0])),
-        GaussianParams(np.float32([[1.0]]), np.float32([math.log(2.0)])),
-    )
+@every_family
+@given(seed=st.integers(0, 2**32 - 1), scale=st.floats(0, 10))
+def test_divergence_is_never_negative_and_zero_from_itself(distribution, seed, scale):
+    generator = np.random.default_rng(seed)
+    p, q = params_of(distribution, generator, 8, scale=scale), params_of(distribution, generator, 8, scale=scale)
 
-    np.testing.assert_allclose(two_to_one, [0.5 * math.log(2.0) + 0.5 * math.log(2.0 / 3.0)], rtol=1e-5)
-    # log 2 + (1 + 2²) / (2 · 2²) - ½
-    np.testing.assert_allclose(shifted, [math.log(2.0) + 5 / 8 - 0.5], rtol=1e-6)
+    assert (distribution.kl(xp, p, q) >= -1e-5).all()  # sums of up to ten terms of up to 50, rounded at 6e-8
+    np.testing.assert_array_equal(np.zeros(8), distribution.kl(xp, p, p))
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: Categorical(3).mode(xp, xp.zeros((2, 4))), r"`logits` has shape \(2, 4\), expected \(..., 3\)"),
-        (
-            lambda: Categorical(3).log_prob(xp, LOGITS, xp.zeros((2, 1), xp.int32)),
-            r"`actions` has shape \(2, 1\), `logits` has \(2, 3\)",
-        ),
-        (
-            lambda: DiagonalGaussian(2).log_prob(xp, GAUSSIAN, xp.zeros((2,))),
-            r"`actions` has shape \(2,\), `mean` has \(1, 2\)",
-        ),
-        (
-            lambda: DiagonalGaussian(2).mode(xp, GAUSSIAN._replace(log_std=xp.zeros((3,)))),
-            r"`log_std` has shape \(3,\), expected \(..., 2\)",
-        ),
-    ],
-)
-def test_shapes_that_would_broadcast_into_nonsense_are_refused(call, message):
-    with pytest.raises(ShapeError, match=message):
-        call()
+@every_family
+@pytest.mark.parametrize("scale", [0.0, 100.0])
+def test_everything_is_finite_for_parameters_that_are_small_or_large(distribution, scale):
+    generator = np.random.default_rng(0)
+    p, q = params_of(distribution, generator, 50, scale=scale), params_of(distribution, generator, 50, scale=scale)
+
+    actions = distribution.sample(xp, p, distribution.draw_noise(generator, 50))
+
+    for result in (distribution.log_prob(xp, p, actions), distribution.entropy(xp, p), distribution.kl(xp, p, q)):
+        assert np.isfinite(result).all()
+
+
+@every_family
+def test_parameters_of_another_width_are_refused_by_every_function(distribution):
+    width = distribution.num_outputs + distribution.num_log_stds
+    right, wrong = xp.zeros((2, width)), xp.zeros((2, width + 1))
+    noise, actions = xp.zeros((2, distribution.num_outputs)), distribution.mode(xp, right)
+
+    for call in (
+        lambda: distribution.sample(xp, wrong, noise),
+        lambda: distribution.mode(xp, wrong),
+        lambda: distribution.log_prob(xp, wrong, actions),
+        lambda: distribution.entropy(xp, wrong),
+        lambda: distribution.kl(xp, wrong, right),
+        lambda: distribution.kl(xp, right, wrong),
+    ):
+        with pytest.raises(ShapeError, match=rf"`params` has shape \(2, {width + 1}\), expected \(..., {width}\)"):
+            call()
+
+
+@every_family
+def test_actions_that_would_broadcast_into_nonsense_are_refused(distribution):
+    params = params_of(distribution, np.random.default_rng(0), 2)
+    actions = distribution.mode(xp, params)
+
+    for wrong in (actions[:1], actions[..., None], actions.reshape(-1)[:1]):
+        with pytest.raises(ShapeError, match=r"`actions` has shape .* takes one action of shape"):
+            distribution.log_prob(xp, params, wrong)
+
+
+# Product
+
+
+def test_a_product_is_its_parts_side_by_side():
+    parts = (Categorical(3), DiagonalGaussian(2), MultiCategorical((2, 4)), Bernoulli(1), SquashedGaussian(1))
+    product = Product(parts)
+    generator = np.random.default_rng(0)
+    p, q = ([params_of(part, generator, 5) for part in parts] for _ in range(2))
+    joint_p, joint_q = (joined(parts, params) for params in (p, q))
+    noise = product.draw_noise(np.random.default_rng(1), 5)
+    noises = np.split(noise, np.cumsum([part.num_outputs for part in parts])[:-1], axis=1)
+
+    actions, modes = product.sample(xp, joint_p, noise), product.mode(xp, joint_p)
+
+    apart = [part.sample(xp, params, own) for part, params, own in zip(parts, p, noises, strict=True)]
+    modes_apart = [part.mode(xp, params) for part, params in zip(parts, p, strict=True)]
+    np.testing.assert_array_equal(np.concatenate([a.reshape(5, -1) for a in apart], 1), actions)
+    np.testing.assert_array_equal(np.concatenate([a.reshape(5, -1) for a in modes_apart], 1), modes)
+    expected = {
+        "log_prob": sum(part.log_prob(xp, params, a) for part, params, a in zip(parts, p, apart, strict=True)),
+        "entropy": sum(part.entropy(xp, params) for part, params in zip(parts, p, strict=True)),
+        "kl": sum(part.kl(xp, *params) for part, *params in zip(parts, p, q, strict=True)),
+    }
+    np.testing.assert_allclose(product.log_prob(xp, joint_p, actions), expected["log_prob"], rtol=1e-6)
+    np.testing.assert_allclose(product.entropy(xp, joint_p), expected["entropy"], rtol=1e-6)
+    np.testing.assert_allclose(product.kl(xp, joint_p, joint_q), expected["kl"], rtol=1e-6)
+
+
+def joined(parts, params):
+    """Join the parameters of parts: all outputs, then all log standard deviations."""
+    outputs = [own[:, : part.num_outputs] for part, own in zip(parts, params, strict=True)]
+    log_stds = [own[:, part.num_outputs :] for part, own in zip(parts, params, strict=True)]
+    return np.concatenate([*outputs, *log_stds], axis=1)
+
+
+def test_a_product_draws_the_noise_that_its_parts_draw_one_after_the_other():
+    parts = (Categorical(3), DiagonalGaussian(2))
+
+    noise = Product(parts).draw_noise(np.random.default_rng(5), 4)
+
+    generator = np.random.default_rng(5)
+    np.testing.assert_array_equal(np.concatenate([part.draw_noise(generator, 4) for part in parts], axis=1), noise)
+
+
+def test_a_large_integer_passes_through_a_product_exactly():
+    last = 2**20 - 1
+    product = Product((Categorical(2**20), DiagonalGaussian(1)))
+    params = np.zeros((1, 2**20 + 2), np.float32)
+    params[0, last] = 9.0
+
+    assert last == product.mode(xp, params)[0, 0]
+    surely = 9.0 - math.log(math.exp(9.0) + last)
+    normal = -0.5 * math.log(2 * math.pi)
+    assert product.log_prob(xp, params, np.float32([[last, 0.0]]))[0] == pytest.approx(surely + normal, rel=1e-5)

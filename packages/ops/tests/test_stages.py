@@ -7,7 +7,15 @@ import pytest
 
 from rheos import Batch, BatchInfo, Episode, LearnerReport, from_items, run
 from rheos.errors import ShapeError
-from rheos_ops.stages import concat, estimate_advantages, every_steps, rebatch, report, report_rollout
+from rheos_ops.stages import (
+    concat,
+    discounted_returns,
+    estimate_advantages,
+    every_steps,
+    rebatch,
+    report,
+    report_rollout,
+)
 
 
 def fragment(steps, envs, *, source="rollout-0", version=0, fill=0.0):
@@ -140,3 +148,96 @@ def test_estimated_advantages_are_returns_less_values_where_lambda_is_one():
 def test_advantages_need_numbers_between_0_and_1(wrong):
     with pytest.raises(ValueError, match=r"expected a number in \[0, 1\]"):
         estimate_advantages(**wrong)
+
+
+def rewarded(rewards, ended):
+    rewards, ended = np.asarray(rewards, np.float32), np.asarray(ended, np.bool_)
+    return Batch({"rewards": rewards, "terminated": ended, "truncated": np.zeros_like(ended)}, axis=1)
+
+
+def returns_one_by_one(rewards, ended, discount):
+    """The discounted return so far, step by step."""
+    so_far, rows = np.zeros(rewards.shape[1]), []
+    for reward, end in zip(rewards, ended, strict=True):
+        so_far = reward + discount * so_far
+        rows.append(so_far)
+        so_far = np.where(end, 0.0, so_far)
+    return np.stack(rows)
+
+
+@pytest.mark.parametrize("cuts", [[], [1], [5], [3, 4, 17], list(range(1, 20))], ids=str)
+def test_discounted_returns_are_carried_over_fragments_wherever_they_are_cut(cuts):
+    generator = np.random.default_rng(0)
+    rewards, ended = generator.normal(size=(20, 3)), generator.random((20, 3)) < 0.2
+    stage = discounted_returns(discount=0.9)
+
+    parts = [
+        stage(rewarded(reward, end))["discounted_returns"]
+        for reward, end in zip(np.split(rewards, cuts), np.split(ended, cuts), strict=True)
+    ]
+
+    np.testing.assert_allclose(returns_one_by_one(rewards, ended, 0.9), np.concatenate(parts), atol=1e-5)  # float32
+
+
+def test_advantages_are_estimated_of_the_rewards_that_are_named():
+    columns = {name: np.zeros((1, 1), np.float32) for name in ("rewards", "values", "next_values")}
+    flags = {name: np.zeros((1, 1), np.bool_) for name in ("terminated", "truncated")}
+    batch = Batch({**columns, **flags, "normalized_rewards": np.full((1, 1), 3.0, np.float32)}, axis=1)
+
+    estimated = estimate_advantages(discount=1.0, lambda_=1.0, rewards="normalized_rewards")(batch)
+
+    assert estimated["advantages"].item() == 3.0
+    with pytest.raises(ShapeError, match=r"rewards='scaled'.*no such column, it has rewards, values"):
+        estimate_advantages(discount=1.0, lambda_=1.0, rewards="scaled")(batch)
+
+
+@pytest.mark.parametrize("discount", [-0.1, 1.1])
+def test_a_discount_outside_of_0_to_1_is_refused(discount):
+    with pytest.raises(ValueError, match="expected a number in"):
+        discounted_returns(discount=discount)
+
+
+def one_column(rewards, terminated=None, truncated=None, *, source="rollout-0"):
+    """A fragment of one environment."""
+    none = [False] * len(rewards)
+    columns = {"rewards": np.array(rewards, np.float32)[:, None]}
+    for name, flags in (("terminated", terminated or none), ("truncated", truncated or none)):
+        columns[name] = np.array(flags)[:, None]
+    return Batch(columns, BatchInfo((source,)), axis=1)
+
+
+def test_the_discounted_return_adds_up_what_came_before_and_goes_to_1_over_1_minus_the_discount():
+    stage = discounted_returns(discount=0.5)
+
+    returns = stage(one_column([1.0, 1.0, 1.0, 1.0]))["discounted_returns"]
+
+    assert [1.0, 1.5, 1.75, 1.875] == returns[:, 0].tolist()
+    assert np.float32 == returns.dtype
+    np.testing.assert_allclose(2.0, stage(one_column([1.0] * 40))["discounted_returns"][-1], rtol=1e-6)  # float32
+
+
+@pytest.mark.parametrize("ends", ["terminated", "truncated"])
+def test_the_discounted_return_begins_anew_with_each_episode(ends):
+    batch = one_column([1.0, 1.0, 1.0, 1.0], **{ends: [False, True, False, False]})
+
+    returns = discounted_returns(discount=0.5)(batch)["discounted_returns"]
+
+    assert [1.0, 1.5, 1.0, 1.5] == returns[:, 0].tolist()
+
+
+def test_the_discounted_return_of_a_worker_does_not_see_those_of_another():
+    stage = discounted_returns(discount=0.5)
+    stage(one_column([8.0], source="rollout-0"))
+
+    other, same = stage(one_column([1.0], source="rollout-1")), stage(one_column([1.0], source="rollout-0"))
+
+    assert (1.0, 5.0) == (other["discounted_returns"].item(), same["discounted_returns"].item())
+
+
+def test_the_discounted_return_begins_anew_when_a_run_is_resumed_as_the_episodes_do():
+    stage = discounted_returns(discount=0.5)
+    stage(one_column([8.0]))
+
+    stage.load_state_dict(stage.state_dict())
+
+    assert 1.0 == stage(one_column([1.0]))["discounted_returns"].item()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from my_algorithms.policy import SoftmaxPolicy
 from rheos.arrays.namespace import Array, ArrayNamespace
-from rheos.backend import Networks
+from rheos.backend import Coefficients, Networks
 from rheos_ops.advantages import standardize
 
 __all__ = ["COLUMNS", "ReinforceLoss"]
@@ -31,7 +31,7 @@ class ReinforceLoss:
     acts: SoftmaxPolicy
 
     def __call__(
-        self, xp: ArrayNamespace, networks: Networks, batch: Mapping[str, Array]
+        self, xp: ArrayNamespace, networks: Networks, batch: Mapping[str, Array], coefficients: Coefficients
     ) -> tuple[Array, dict[str, Array]]:
         """Return the loss and its metrics, all scalars.
 
@@ -39,6 +39,7 @@ class ReinforceLoss:
             xp: the array namespace.
             networks: native networks by name.
             batch: the columns `COLUMNS`, each `[N, ...]`.
+            coefficients: numbers that may change during a run; this loss has none.
         """
         logits = networks["policy"](batch["observations"])
         log_probs = self.acts.distribution.log_prob(xp, logits, batch["actions"])

@@ -12,7 +12,7 @@ from rheos.errors import SpaceError
 from rheos.networks.specs import MLP, NetworkSpec
 from rheos.policies import PolicySpec
 from rheos.spaces import ActionAdapter, ObservationAdapter, Spaces
-from rheos_ops.distributions import Categorical
+from rheos_ops.distributions import Categorical, distribution_for
 
 __all__ = ["SoftmaxPolicy", "reinforce_policy", "softmax_policy"]
 
@@ -38,14 +38,18 @@ def softmax_policy(spaces: Spaces, config: ReinforceConfig) -> SoftmaxPolicy:
     """Make the policy for some spaces.
 
     Raises:
-        SpaceError: if the actions are not `Discrete`.
+        SpaceError: if the actions are not `Discrete`, or the observations hold images.
     """
-    num_actions = ActionAdapter(spaces.action).num_values
-    if num_actions is None:
+    distribution = distribution_for(ActionAdapter(spaces.action))
+    if not isinstance(distribution, Categorical):
         raise SpaceError(f"action: reinforce takes a Discrete action space, got {spaces.action}.")
-    inputs = ObservationAdapter(spaces.observation).size
-    network = MLP(inputs, num_actions, hidden=(config.hidden_size,), output_scale=0.01)
-    return SoftmaxPolicy(Categorical(num_actions), {"policy": network})
+    columns = ObservationAdapter(spaces.observation).columns
+    if [(column.dtype.kind, len(column.shape)) for column in columns.values()] != [("f", 1)]:
+        raise SpaceError(f"observation: reinforce takes numbers, no images, got {spaces.observation}.")
+    network = MLP(
+        columns["observations"].shape[0], distribution.num_outputs, hidden=(config.hidden_size,), output_scale=0.01
+    )
+    return SoftmaxPolicy(distribution, {"policy": network})
 
 
 def reinforce_policy(spaces: Spaces, config: ReinforceConfig) -> PolicySpec:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rheos.arrays.namespace import Array, ArrayNamespace
 from rheos.arrays.shapes import check_same_shape
 
-__all__ = ["generalized_advantages", "standardize"]
+__all__ = ["explained_variance", "generalized_advantages", "standardize"]
 
 
 def generalized_advantages(
@@ -88,6 +88,23 @@ def standardize(xp: ArrayNamespace, x: Array, *, epsilon: float = 1e-8) -> Array
         array([0.], dtype=float32)
     """
     return (x - xp.mean(x)) / (xp.std(x) + epsilon)
+
+
+def explained_variance(xp: ArrayNamespace, predictions: Array, targets: Array) -> Array:
+    """Return how much of the variance of the targets the predictions explain, 1 - Var(y - p) / Var(y), a scalar.
+
+    1 is perfect, 0 as good as their mean, below 0 worse than it. Targets that are all equal give 0.
+
+    Example:
+        >>> from rheos.arrays.numpy_namespace import numpy_xp as xp
+        >>> targets = xp.asarray([0.0, 2.0])
+        >>> [float(explained_variance(xp, p, targets)) for p in (targets, xp.zeros((2,)), -targets)]
+        [1.0, 0.0, -3.0]
+    """
+    spread = xp.square(xp.std(targets))
+    unexplained = xp.square(xp.std(targets - predictions))
+    has_spread = spread > 0.0
+    return xp.where(has_spread, 1.0 - unexplained / xp.where(has_spread, spread, 1.0), 0.0)
 
 
 def _check_fraction(name: str, value: float) -> None:

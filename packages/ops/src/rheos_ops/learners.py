@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rheos import Batch, LearnerReport, Weights
+from rheos.arrays.namespace import Array, ArrayNamespace
 from rheos.backend import Adam
 from rheos.errors import RheosError, ShapeError
 from rheos.networks.initial import initial_weights
+from rheos.networks.specs import Normalizer
 from rheos.plugins import make_backend
 from rheos.seeds import generator_for
+from rheos_ops.normalization import NormalizerSpec, RunningMoments
+from rheos_ops.schedules import Constant, Schedule
 
 if TYPE_CHECKING:
     from rheos.backend import Backend, Loss
     from rheos.networks.specs import NetworkSpec
     from rheos.runs.context import RunContext
 
-__all__ = ["GradientLearner", "LearnerSpec", "make_learner"]
+__all__ = ["GradientLearner", "LearnerSpec", "Prepare", "make_learner", "transitions"]
 
 Columns = dict[str, npt.NDArray[np.generic]]
+
+Prepare = Callable[[ArrayNamespace, Mapping[str, Array]], tuple[Mapping[str, Array], Mapping[str, Array]]]
+"""`(xp, columns) -> (columns, scalar metrics)` on all rows of a batch, written once over `xp`."""
+
+_LEAST_STD = 1e-4
+"""A Normalizer divides by no less: what has been constant so far does not blow up when it first moves."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +45,11 @@ class LearnerSpec:
     networks: Mapping[str, NetworkSpec]
     loss: Loss
     columns: tuple[str, ...]
-    """The columns of a batch that the loss reads."""
-    learning_rate: float
+    """The columns of a batch that the loss and `prepare` read."""
+    learning_rate: float | Schedule
+    coefficients: Mapping[str, float | Schedule] = field(default_factory=dict)
+    """What the loss gets as its coefficients, beside `learning_rate`. A schedule is a function of the env steps
+    learned from before the batch, so it holds for all steps of an update."""
     optimizer: Adam = field(default_factory=Adam)
     max_grad_norm: float | None = None
     """Gradients are scaled down to this global L2 norm; None leaves them as they are."""
@@ -42,6 +57,13 @@ class LearnerSpec:
     """Passes over each batch."""
     minibatch_size: int | None = None
     """Transitions in a step; None takes the whole batch."""
+    prepare: Prepare | None = None
+    """Called once per batch, on the device and with all its rows, before they are cut into minibatches."""
+    stop_above: tuple[str, float] | None = None
+    """A metric of the loss and a limit: when its mean over the steps of an epoch lies above, the epochs that are
+    left are skipped."""
+    normalizers: Mapping[str, NormalizerSpec] = field(default_factory=dict)
+    """By the name of a Normalizer network: the column whose moments it is set to, after the epochs of each update."""
     publish_every: int = 1
     """Updates from one publication of the weights to the next."""
 
@@ -59,56 +81,71 @@ class GradientLearner:
         spec: networks, loss and how often.
         seed: of the run; initial weights and minibatches derive from it and `name`.
         name: of the actor.
+
+    Raises:
+        ValueError: if a normalizer names a network that is none.
     """
 
     def __init__(self, backend: Backend, spec: LearnerSpec, *, seed: int, name: str = "learner") -> None:
         self._backend = backend
         self._spec = spec
+        self._schedules = {
+            name: value if callable(value) else Constant(value)
+            for name, value in {**spec.coefficients, "learning_rate": spec.learning_rate}.items()
+        }
+        self._moments = {name: RunningMoments((_normalizer_size(spec, name),)) for name in spec.normalizers}
         initial = initial_weights(spec.networks, generator_for(seed, name, "weights"))
         self._networks = backend.build(spec.networks, initial)
         self._optimizer = backend.optimizer(spec.optimizer, self._networks)
         self._step = backend.update(spec.loss, self._networks, self._optimizer, max_grad_norm=spec.max_grad_norm)
         self._generator = generator_for(seed, name, "minibatches")
         self._version = 0
+        self._env_steps = 0
 
     def update(self, batch: Batch) -> LearnerReport:
-        """Pass over a batch `num_epochs` times in shuffled minibatches.
+        """Pass over a batch up to `num_epochs` times in shuffled minibatches.
 
         The rows are cut into minibatches of equal size, as near to `minibatch_size` as that can be, so no
         transition is lost and no step is taken on a remainder of a few. A batch without transitions is
         skipped: the report has no updates then.
 
+        Metrics are means over the steps that were taken, those of `prepare`, `learning_rate`, the coefficients that
+        are no constants and, with `stop_above`, `epochs`: how many were made.
+
         Raises:
-            ShapeError: if the batch lacks a column that the loss reads.
-            RheosError: if a loss or gradient of a step is not finite; such a step changed nothing.
+            ShapeError: if the batch lacks a column that the learner reads.
+            RheosError: if a loss or gradient of a step is not finite (such a step changed nothing), or a weight
+                afterwards; nothing is published then.
         """
-        rows = transitions(batch, self._spec.columns)
+        spec = self._spec
+        learned_from = dict.fromkeys(normalizer.column for normalizer in spec.normalizers.values())
+        rows = transitions(batch, tuple(dict.fromkeys((*spec.columns, *learned_from))))
         count = len(next(iter(rows.values())))
         if count == 0:
+            self._env_steps += batch.info.env_steps
             return LearnerReport(batch.info, self._version, updates=0)
-        columns = self._backend.put(rows)
-        parts = max(1, round(count / (self._spec.minibatch_size or count)))
-        metrics = []
-        for _ in range(self._spec.num_epochs):
-            for indices in np.array_split(self._generator.permutation(count), parts):
-                minibatch = self._backend.take(columns, indices)
-                metrics.append(self._step(minibatch, self._spec.learning_rate))
-        means = _mean([self._backend.get(step) for step in metrics])
-        for name in ("loss", "grad_norm"):
-            if not np.isfinite(means.get(name, 0.0)):
-                raise RheosError(
-                    f"learner: {name} is {means[name]} in update {self._version + 1}, on a batch of"
-                    f" {', '.join(batch.info.sources)}: look for extreme rewards or observations,"
-                    " or try a smaller learning rate."
-                )
+        coefficients = {name: schedule(self._env_steps) for name, schedule in self._schedules.items()}
+        columns: Mapping[str, Array] = self._backend.put({name: rows[name] for name in spec.columns})
+        measured: Mapping[str, Array] = {}
+        if spec.prepare is not None:
+            columns, measured = spec.prepare(self._backend.xp, columns)
+        steps, epochs = self._epochs(columns, count, coefficients)
+        metrics = self._means(steps, measured)
+        self._refuse_non_finite(metrics, batch)
+        self._learn_moments(rows, batch)
+        self._env_steps += batch.info.env_steps
         self._version += 1
-        is_due = self._version % self._spec.publish_every == 0
+        is_due = self._version % spec.publish_every == 0
         return LearnerReport(
             batch.info,
             self._version,
             updates=1,
-            metrics=means,
-            weights=self.weights() if is_due else None,
+            metrics={
+                **metrics,
+                **self._changing(coefficients),
+                **({"epochs": float(epochs)} if spec.stop_above else {}),
+            },
+            weights=self._finite_weights(batch) if is_due else None,
         )
 
     def weights(self) -> Weights:
@@ -116,20 +153,97 @@ class GradientLearner:
         return Weights(self._version, self._backend.weights(self._networks))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return weights, optimizer, generator and counter."""
+        """Return weights, optimizer, generator, counters and the moments of the normalizers."""
         return {
             "version": self._version,
+            "env_steps": self._env_steps,
             "weights": self._backend.weights(self._networks),
             "optimizer": self._optimizer.state_dict(),
             "generator": self._generator.bit_generator.state,
+            "moments": {name: moments.state_dict() for name, moments in self._moments.items()},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take what `state_dict` gave."""
         self._version = state["version"]
+        self._env_steps = state["env_steps"]
         self._backend.load(self._networks, state["weights"])
         self._optimizer.load_state_dict(state["optimizer"])
         self._generator.bit_generator.state = state["generator"]
+        for name, moments in self._moments.items():
+            moments.load_state_dict(state["moments"][name])
+
+    def _epochs(
+        self, columns: Mapping[str, Array], count: int, coefficients: Mapping[str, float]
+    ) -> tuple[list[dict[str, Array]], int]:
+        """Take the gradient steps; return their metrics, still on the device, and how many epochs were made."""
+        bounds = _bounds(count, self._spec.minibatch_size or count)
+        steps: list[dict[str, Array]] = []
+        for epoch in range(1, self._spec.num_epochs + 1):
+            shuffled = self._backend.take(columns, self._generator.permutation(count))
+            begin = len(steps)
+            for minibatch in bounds:
+                rows = {name: column[minibatch] for name, column in shuffled.items()}
+                steps.append(self._step(rows, coefficients))
+            if epoch < self._spec.num_epochs and self._is_enough(steps[begin:]):
+                return steps, epoch
+        return steps, self._spec.num_epochs
+
+    def _is_enough(self, steps: list[dict[str, Array]]) -> bool:
+        if self._spec.stop_above is None:
+            return False
+        name, limit = self._spec.stop_above
+        if name not in steps[0]:
+            raise RheosError(f"learner: stop_above names {name!r}, the loss gives {', '.join(steps[0])}.")
+        return self._means([{name: step[name]} for step in steps], {})[name] > limit
+
+    def _means(self, steps: list[dict[str, Array]], measured: Mapping[str, Array]) -> dict[str, float]:
+        """Fetch metrics at once, as one array: the means of the steps, and those of the batch as they are."""
+        names, xp = tuple(steps[0]), self._backend.xp
+        scalars = [*measured.values(), *(step[name] for step in steps for name in names)]
+        fetched = self._backend.get({"metrics": xp.stack(scalars)})["metrics"].astype(np.float64)
+        of_batch, of_steps = fetched[: len(measured)], fetched[len(measured) :].reshape(len(steps), len(names))
+        means = of_steps.mean(axis=0)
+        return dict(zip((*names, *measured), [*means.tolist(), *of_batch.tolist()], strict=True))
+
+    def _changing(self, coefficients: Mapping[str, float]) -> dict[str, float]:
+        return {
+            name: float(value)
+            for name, value in coefficients.items()
+            if name == "learning_rate" or not isinstance(self._schedules[name], Constant)
+        }
+
+    def _learn_moments(self, rows: Columns, batch: Batch) -> None:
+        """Set the normalizers to the moments of all rows so far; whoever acts next normalizes as the next update."""
+        weights: dict[str, npt.NDArray[np.float32]] = {}
+        for name, normalizer in self._spec.normalizers.items():
+            moments = self._moments[name]
+            column = rows[normalizer.column]
+            moments.update(column.reshape(len(column), prod(column.shape[1:])))
+            mean = moments.mean if normalizer.is_centered else np.zeros_like(moments.mean)
+            weights[f"{name}/mean"] = mean.astype(np.float32)
+            weights[f"{name}/std"] = np.maximum(moments.std, _LEAST_STD).astype(np.float32)
+        if weights:
+            self._backend.load(self._networks, weights, strict=False)
+
+    def _refuse_non_finite(self, metrics: Mapping[str, float], batch: Batch) -> None:
+        for name in ("loss", "grad_norm"):
+            if not np.isfinite(metrics.get(name, 0.0)):
+                raise RheosError(f"learner: {name} is {metrics[name]} {self._where(batch, self._version + 1)}")
+
+    def _finite_weights(self, batch: Batch) -> Weights:
+        weights = self.weights()
+        for name, array in weights.arrays.items():
+            if not np.isfinite(array).all():
+                raise RheosError(f"learner: the weight {name} is not finite {self._where(batch, self._version)}")
+        return weights
+
+    @staticmethod
+    def _where(batch: Batch, update: int) -> str:
+        return (
+            f"in update {update}, on a batch of {', '.join(batch.info.sources)}: look for extreme rewards or"
+            " observations, or try a smaller learning rate."
+        )
 
 
 def transitions(batch: Batch, names: tuple[str, ...]) -> Columns:
@@ -141,7 +255,7 @@ def transitions(batch: Batch, names: tuple[str, ...]) -> Columns:
     missing = [name for name in names if name not in batch.columns]
     if missing:
         has = ", ".join(batch.columns)
-        raise ShapeError(f"The batch has no column {missing[0]!r}: the loss reads {', '.join(names)}, it has {has}.")
+        raise ShapeError(f"The batch has no column {missing[0]!r}: the learner reads {', '.join(names)}, it has {has}.")
     rows = {name: batch[name] for name in names}
     is_transition = batch.columns.get("is_transition")
     if batch.axis == 1:
@@ -154,5 +268,16 @@ def transitions(batch: Batch, names: tuple[str, ...]) -> Columns:
     return rows
 
 
-def _mean(steps: list[dict[str, Any]]) -> dict[str, float]:
-    return {name: sum(float(step[name]) for step in steps) / len(steps) for name in steps[0]}
+def _bounds(count: int, minibatch_size: int) -> list[slice]:
+    """Cut `count` rows into parts whose sizes differ by at most one, the larger ones first."""
+    parts = max(1, round(count / minibatch_size))
+    size, larger = divmod(count, parts)
+    starts = [index * size + min(index, larger) for index in range(parts + 1)]
+    return [slice(start, end) for start, end in pairwise(starts)]
+
+
+def _normalizer_size(spec: LearnerSpec, name: str) -> int:
+    network = spec.networks.get(name)
+    if not isinstance(network, Normalizer):
+        raise ValueError(f"LearnerSpec(normalizers): got {name!r}, which is {network}, expected a Normalizer network.")
+    return network.size

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from rheos import Batch, BatchInfo, LearnerReport, Report
 from rheos.arrays.numpy_namespace import numpy_xp
@@ -14,10 +15,12 @@ from rheos.errors import ShapeError
 from rheos_ops.advantages import generalized_advantages
 
 __all__ = [
+    "DiscountedReturns",
     "EstimateAdvantages",
     "EverySteps",
     "Rebatch",
     "concat",
+    "discounted_returns",
     "estimate_advantages",
     "every_steps",
     "rebatch",
@@ -171,12 +174,22 @@ class EstimateAdvantages:
 
     discount: float
     lambda_: float
+    rewards: str = "rewards"
 
     def __call__(self, batch: Batch) -> Batch:
-        """Add the columns `advantages` and `returns` (advantages plus values), `[T, B]` float32."""
+        """Add the columns `advantages` and `returns` (advantages plus values), `[T, B]` float32.
+
+        Raises:
+            ShapeError: if the batch has no such column of rewards.
+        """
+        if self.rewards not in batch.columns:
+            has = ", ".join(batch.columns)
+            raise ShapeError(
+                f"estimate_advantages(rewards={self.rewards!r}): the batch has no such column, it has {has}."
+            )
         advantages = generalized_advantages(
             numpy_xp,
-            batch["rewards"],
+            batch[self.rewards],
             batch["values"],
             batch["next_values"],
             batch["terminated"],
@@ -187,12 +200,13 @@ class EstimateAdvantages:
         return batch.with_columns(advantages=advantages, returns=advantages + batch["values"])
 
 
-def estimate_advantages(*, discount: float, lambda_: float) -> EstimateAdvantages:
+def estimate_advantages(*, discount: float, lambda_: float, rewards: str = "rewards") -> EstimateAdvantages:
     """Estimate the advantages of a fragment by GAE; for `map` at the workers, whose values they need.
 
     Args:
         discount: γ per environment step, in [0, 1].
         lambda_: λ, in [0, 1].
+        rewards: the column of the rewards; values are in its unit.
 
     Raises:
         ValueError: if one lies outside [0, 1].
@@ -200,4 +214,64 @@ def estimate_advantages(*, discount: float, lambda_: float) -> EstimateAdvantage
     for name, value in (("discount", discount), ("lambda_", lambda_)):
         if not 0.0 <= value <= 1.0:
             raise ValueError(f"estimate_advantages({name}={value}): expected a number in [0, 1].")
-    return EstimateAdvantages(discount, lambda_)
+    return EstimateAdvantages(discount, lambda_, rewards)
+
+
+def discounted_returns(*, discount: float) -> DiscountedReturns:
+    """Add the discounted return so far of each environment; for `map` at the workers, whose rewards it adds up.
+
+    Its deviation is the unit of normalized rewards. With eₜ = 1 where an episode ended:
+
+        Gₜ = rₜ + γ (1 - eₜ₋₁) Gₜ₋₁
+
+    Args:
+        discount: γ per environment step, in [0, 1].
+
+    Raises:
+        ValueError: if it lies outside [0, 1].
+
+    Source:
+        Engstrom et al. 2020, arXiv:2005.12729, section 3.
+    """
+    if not 0.0 <= discount <= 1.0:
+        raise ValueError(f"discounted_returns(discount={discount}): expected a number in [0, 1].")
+    return DiscountedReturns(discount)
+
+
+class DiscountedReturns:
+    """The stage that `discounted_returns` makes; it carries the return of each environment over to its next fragment.
+
+    A stage that takes a state begins anew, as the episodes of a worker do that takes one.
+
+    Example:
+        >>> column = lambda *x: np.array(x)[:, None]
+        >>> batch = Batch({"rewards": column(1.0, 1.0, 1.0), "terminated": column(False, True, False)}, axis=1)
+        >>> batch = batch.with_columns(truncated=column(False, False, False))
+        >>> DiscountedReturns(0.5)(batch)["discounted_returns"].ravel()
+        array([1. , 1.5, 1. ], dtype=float32)
+    """
+
+    def __init__(self, discount: float) -> None:
+        self._discount = discount
+        self._carried: dict[tuple[str, ...], npt.NDArray[np.float32]] = {}
+
+    def __call__(self, batch: Batch) -> Batch:
+        """Add the column `discounted_returns`, `[T, B]` float32."""
+        rewards = np.asarray(batch["rewards"], np.float32)
+        ended = np.logical_or(batch["terminated"], batch["truncated"])
+        factors = np.where(ended, 0.0, self._discount).astype(np.float32)
+        # yₜ = aₜ yₜ₋₁ + rₜ, where aₜ belongs to the step before; what was carried counts as one more step in front
+        carried = self._carried.get(batch.info.sources, np.zeros(rewards.shape[1], np.float32))
+        terms = np.concatenate([carried[np.newaxis], rewards])
+        decay = np.concatenate([np.zeros_like(factors[:1]), np.ones_like(factors[:1]), factors[:-1]])
+        returns = numpy_xp.linear_recurrence(decay, terms)[1:]
+        self._carried[batch.info.sources] = factors[-1] * returns[-1]
+        return batch.with_columns(discounted_returns=returns)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return nothing: the episodes that are running are dropped when a run is resumed."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Forget the episodes that were running."""
+        self._carried.clear()

@@ -2,41 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rheos.arrays.numpy_namespace import numpy_xp
+from rheos.acting import Act, Acting
 from rheos.batches import Batch, BatchInfo
-from rheos.errors import RheosError
-from rheos.networks.numpy_networks import NumpyNetworks, acts_in_numpy
+from rheos.errors import EnvironmentFailed, ObservationOutside, RheosError
 from rheos.policies import PolicySpec
 from rheos.reports import Weights
 from rheos.runs.context import RunContext
 from rheos.seeds import generator_for
 from rheos.spaces import ActionAdapter, ObservationAdapter
 from rheos_ops.episodes import EpisodeCounter
+from rheos_ops.fragments import Columns, Fragment
+
+if TYPE_CHECKING:
+    from rheos.backend import Backend
 
 __all__ = ["RolloutWorker"]
 
-Columns = dict[str, npt.NDArray[Any]]
-Act = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-"""From `observations` and `noise` to `actions` and whatever else the policy gives."""
+_VALUED_BYTES = 2**24
+"""How much of the observations is valued at a time: what a network makes of images is many times as large."""
 
 
 class RolloutWorker:
     """Acts in its environments with the weights that it was given last.
 
-    A fragment has `rollout_steps` rows, time-major. Its columns are `observations` `[T, B, D]` float32, `actions` and
-    whatever else `policy.explore` gives (`values`, `log_probs`), `rewards` float32, `terminated`, `truncated` and
-    `is_transition` bool, all `[T, B, ...]`. Where `is_transition` is False, the environment only reset itself: such a
-    row is no experience, must not be trained on, and counts no step.
+    A fragment has `rollout_steps` rows, time-major. Its columns are those of `ObservationAdapter` (`observations`,
+    one for each image, `action_mask` where there is one) in their own dtypes, `actions`, `rewards` float32,
+    `terminated`, `truncated` and `is_transition` bool, and what else the policy gives, all `[T, B, ...]`. Where
+    `is_transition` is False, the environment only reset itself: such a row is no experience, must not be trained on,
+    and counts no step.
 
-    Where the policy gives `values`, there is a column `next_values`: the value of what the action led to, also where
-    an episode was truncated (the value of its last observation, not of the first one after the reset) and at the end
-    of the fragment. It is 0 where an episode terminated.
+    Where the policy has `value`, there are `values`, and `next_values`: the value of what the action led to, also
+    where an episode was truncated (the value of its last observation, not of the first one after the reset) and at
+    the end of the fragment. It is 0 where an episode terminated.
+
+    A bad number ends the rollout in which it came: a reward or an observation that is not finite, an observation
+    outside its space (unless `env.check_bounds` is False), an action mask that allows nothing. It is looked for once
+    per fragment, and when something raises in the middle of one, since it may be why.
 
     Every fragment is a set of new arrays. Small networks act in NumPy, so that neither backend is imported.
 
@@ -62,20 +69,22 @@ class RolloutWorker:
         self._noise = generator_for(context.seed, self.name, "noise")
         self._version = 0
         self._resets = 0
-        self._act: Act | None = None
-        self._load: Callable[[Mapping[str, npt.NDArray[np.float32]]], None] | None = None
-        self._observations: npt.NDArray[np.float32] | None = None
+        self._steps = 0  # of the environments since they were made, as they count themselves
+        self._acting: Acting | None = None
+        self._latest: Columns | None = None
+        self._check_bounds: bool = getattr(context.environment.config, "check_bounds", True)
         self._environments = context.environment.make(context.seed, self.name)
         self._episodes = EpisodeCounter(self._environments.num_envs)
-        self._encode = ObservationAdapter(self._environments.spaces.observation)
-        self._decode = ActionAdapter(self._environments.spaces.action)
+        spaces = self._environments.spaces
+        self._observations = ObservationAdapter(spaces.observation, spaces.action)
+        self._actions = ActionAdapter(spaces.action)
 
     def load(self, weights: Weights) -> None:
         """Act with these weights from the next fragment on."""
-        if self._load is None:
-            self._act, self._load = _make_acting(self._context, self._policy, weights)
+        if self._acting is None:
+            self._acting = Acting(self._policy, weights.arrays, self._make_backend)
         else:
-            self._load(weights.arrays)
+            self._acting.load(weights.arrays)
         self._version = weights.version
 
     def rollout(self) -> Batch:
@@ -83,56 +92,29 @@ class RolloutWorker:
 
         Raises:
             RheosError: if no weights were loaded yet.
-            EnvironmentFailed: if an environment raises; the message names worker, environment, step and cause.
+            EnvironmentFailed: if an environment raises or gives a bad number; the message names worker, environment,
+                step (since the environments were made) and cause.
         """
-        if self._act is None:
+        acting = self._acting
+        if acting is None:
             raise RheosError(f"{self.name}: rollout() before load(weights): a worker has no weights of its own.")
-        if self._observations is None:
-            self._observations = self._encode.encode(self._environments.reset(self._resets))
-            self._resets += 1
-        act, environments = self._act, self._environments
-        encode, decode, step_environments = self._encode.encode, self._decode.decode, environments.step
-        num_steps, num_envs = self._rollout_steps, environments.num_envs
-
-        # one row more than the fragment: what the last actions led to, where the next fragment begins
-        observations = np.empty((num_steps + 1, num_envs, self._encode.size), np.float32)
-        rewards = np.empty((num_steps, num_envs), np.float32)
-        terminated, truncated, is_transition = np.empty((3, num_steps, num_envs), np.bool_)
-        noise = self._draw_noise(num_steps * num_envs)
-        noise = noise.reshape(num_steps, num_envs, *noise.shape[1:])
-        outputs: Columns = {}
-        final_observations: list[Any] = []
-
-        observations[0] = self._observations
-        for t in range(num_steps):
-            acted = act({"observations": observations[t], "noise": noise[t]})
-            if t == 0:
-                outputs = {name: np.empty((num_steps, *column.shape), column.dtype) for name, column in acted.items()}
-            for name, column in acted.items():
-                outputs[name][t] = column
-            stepped = step_environments(decode(acted["actions"]))
-            encode(stepped.observations, observations[t + 1])
-            rewards[t] = stepped.rewards
-            terminated[t] = stepped.terminated
-            truncated[t] = stepped.truncated
-            is_transition[t] = stepped.is_transition
-            if stepped.final_observations is not None:
-                final_observations.append(encode(stepped.final_observations))
-        self._observations = observations[-1].copy()  # the fragment belongs to its receiver
-
-        if "values" in outputs:
-            outputs["next_values"] = self._next_values(
-                outputs["values"], observations[-1], terminated, truncated, final_observations
-            )
+        fragment = Fragment.empty(self._observations.columns, self._rollout_steps, self._environments.num_envs)
+        with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is told below, by name
+            self._fill(fragment, acting.explore)
+        self._refuse_bad_numbers(fragment, self._rollout_steps)
+        self._steps += self._rollout_steps
+        # copies, since the fragment belongs to its receiver
+        self._latest = {name: column[-1].copy() for name, column in fragment.observations.items()}
         columns = {
-            "observations": observations[:-1],
-            "rewards": rewards,
-            "terminated": terminated,
-            "truncated": truncated,
-            "is_transition": is_transition,
-            **outputs,
+            **{name: column[:-1] for name, column in fragment.observations.items()},
+            "rewards": fragment.rewards,
+            "terminated": fragment.terminated,
+            "truncated": fragment.truncated,
+            "is_transition": fragment.is_transition,
+            **(fragment.outputs if acting.annotate is None else _annotated(fragment, acting.annotate)),
+            **({} if acting.value is None else _valued(fragment, acting.value)),
         }
-        return Batch(columns, self._info(rewards, terminated | truncated, is_transition), axis=1)
+        return Batch(columns, self._info(fragment), axis=1)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the noise generator, the version of the weights, and how often the environments were reset."""
@@ -145,53 +127,88 @@ class RolloutWorker:
         """
         self._noise.bit_generator.state = state["noise"]
         self._resets = state["resets"]
-        if self._act is None:
+        if self._acting is None:
             self._version = state["version"]
-        self._observations = None
+        self._latest = None
         self._episodes = EpisodeCounter(self._environments.num_envs)
 
     def close(self) -> None:
         """Close the environments."""
         self._environments.close()
 
-    def _next_values(
-        self,
-        values: npt.NDArray[Any],
-        last_observations: npt.NDArray[np.float32],
-        terminated: npt.NDArray[np.bool_],
-        truncated: npt.NDArray[np.bool_],
-        final_observations: list[npt.NDArray[np.float32]],
-    ) -> npt.NDArray[Any]:
-        """Shift the values by a step, and ask once for those that no action was chosen for."""
-        next_values = np.empty_like(values)
-        next_values[:-1] = values[1:]
-        bootstraps = truncated & ~terminated
-        asked = last_observations
-        has_final = bool(final_observations) and bool(bootstraps.any())
-        if has_final:  # they lie in order of step, then environment, as a mask reads `[T, B]`, too
-            final = np.concatenate(final_observations)
-            asked = np.concatenate([last_observations, final[bootstraps[terminated | truncated]]])
-        asked_values = self._values(asked)
-        next_values[-1] = asked_values[: len(last_observations)]
-        if has_final:
-            next_values[bootstraps] = asked_values[len(last_observations) :]
-        next_values[terminated] = 0.0
-        return next_values
+    def _fill(self, fragment: Fragment, explore: Act) -> None:
+        """Act and step, once per row. This is the hot path: what can wait until the fragment is full, waits."""
+        num_steps, num_envs = fragment.rewards.shape
+        noise = self._policy.draw_noise(self._noise, num_steps * num_envs)
+        noise = noise.reshape(num_steps, num_envs, *noise.shape[1:])
+        rows, outputs = fragment.rows(), fragment.outputs
+        rewards, terminated, truncated = fragment.rewards, fragment.terminated, fragment.truncated
+        is_transition = fragment.is_transition
+        encode, decode, step_environments = self._observations.encode, self._actions.decode, self._environments.step
 
-    def _values(self, observations: npt.NDArray[np.float32]) -> npt.NDArray[Any]:
-        assert self._act is not None
-        values: npt.NDArray[Any] = self._act(
-            {"observations": observations, "noise": self._draw_noise(len(observations))}
-        )["values"]
-        return values
+        self._begin(rows[0])
+        done = 0
+        try:
+            for done in range(num_steps):
+                row = rows[done]
+                row["noise"] = noise[done]
+                acted = explore(row)
+                if not outputs:
+                    for name, column in acted.items():
+                        outputs[name] = np.empty((num_steps, *column.shape), column.dtype)
+                for name, column in acted.items():
+                    outputs[name][done] = column
+                observations, rewards[done], terminated[done], truncated[done], is_transition[done], final = (
+                    step_environments(decode(acted["actions"]))
+                )
+                encode(observations, rows[done + 1])
+                if final is not None:
+                    self._keep_final(fragment, done, final)
+        except Exception as error:
+            self._refuse_bad_numbers(fragment, done, cause=error)  # one from before may be why
+            if isinstance(error, ObservationOutside):
+                raise self._failed(done + 1, error.row, error) from error
+            raise
 
-    def _draw_noise(self, num: int) -> npt.NDArray[np.float32]:
-        return self._policy.draw_noise(self._noise, num)
+    def _begin(self, row: Columns) -> None:
+        """Write what is observed before the first step."""
+        if self._latest is not None:
+            for name, column in self._latest.items():
+                row[name][...] = column
+            return
+        observations = self._environments.reset(self._resets)
+        self._resets += 1
+        try:
+            self._observations.encode(observations, row)
+        except ObservationOutside as error:
+            raise self._failed(0, error.row, error) from error
 
-    def _info(
-        self, rewards: npt.NDArray[Any], ended: npt.NDArray[np.bool_], is_transition: npt.NDArray[np.bool_]
-    ) -> BatchInfo:
-        num_transitions = int(np.count_nonzero(is_transition))
+    def _keep_final(self, fragment: Fragment, step: int, observations: Any) -> None:
+        """Keep a copy of the last observations of episodes, since the environments may write there again."""
+        try:
+            encoded = self._observations.encode(observations)
+        except ObservationOutside as error:
+            ended = np.flatnonzero(fragment.terminated[step] | fragment.truncated[step])
+            raise self._failed(step + 1, int(ended[error.row]), error) from error
+        fragment.final_observations.append({name: column.copy() for name, column in encoded.items()})
+
+    def _refuse_bad_numbers(self, fragment: Fragment, num_steps: int, cause: Exception | None = None) -> None:
+        fault = fragment.fault(self._observations, num_steps, check_bounds=self._check_bounds)
+        if fault is not None:
+            raise self._failed(fault.step, fault.env, fault.what) from cause
+
+    def _failed(self, step: int, env: int, what: object) -> EnvironmentFailed:
+        """Return the error for a step of this fragment; 0 is what it began with."""
+        step += self._steps
+        return EnvironmentFailed(f"{self.name}, environment {env}, {f'step {step}' if step else 'reset'}: {what}")
+
+    def _make_backend(self) -> Backend:
+        from rheos.plugins import make_backend
+
+        return make_backend(self._context.backend, self._context.device)
+
+    def _info(self, fragment: Fragment) -> BatchInfo:
+        num_transitions = int(np.count_nonzero(fragment.is_transition))
         return BatchInfo(
             sources=(self.name,),
             version_min=self._version,
@@ -199,19 +216,44 @@ class RolloutWorker:
             version_max=self._version,
             env_steps=num_transitions,
             agent_steps=num_transitions,
-            episodes=self._episodes.count(rewards, ended, is_transition),
+            episodes=self._episodes.count(fragment.rewards, fragment.ended, fragment.is_transition),
         )
 
 
-def _make_acting(
-    context: RunContext[Any], policy: PolicySpec, weights: Weights
-) -> tuple[Act, Callable[[Mapping[str, npt.NDArray[np.float32]]], None]]:
-    """Return how to act with networks, and how to load their weights; in NumPy where that is faster."""
-    if acts_in_numpy(policy.networks):
-        networks = NumpyNetworks(policy.networks, weights.arrays)
-        return lambda inputs: policy.explore(numpy_xp, networks, inputs), networks.load
-    from rheos.plugins import make_backend
+def _annotated(fragment: Fragment, annotate: Act) -> Columns:
+    """Return the actions, and what the policy has to say of all rows at once."""
+    num_steps, num_envs = fragment.rewards.shape
+    rows = fragment.flat(num_steps)
+    rows["rewards"] = fragment.rewards.reshape(-1)
+    for name, column in fragment.outputs.items():
+        rows[name] = column.reshape(-1, *column.shape[2:])
+    added = annotate(rows)
+    return {
+        "actions": fragment.outputs["actions"],
+        **{name: column.reshape(num_steps, num_envs, *column.shape[1:]) for name, column in added.items()},
+    }
 
-    backend = make_backend(context.backend, context.device)
-    native = backend.build(policy.networks, weights.arrays)
-    return backend.infer(policy.explore, native), lambda arrays: backend.load(native, arrays)
+
+def _valued(fragment: Fragment, value: Act) -> Columns:
+    """Value everything that was observed: rows, what the last actions led to, and where episodes were truncated."""
+    num_steps, num_envs = fragment.rewards.shape
+    values = _values_of(fragment.flat(num_steps + 1), value).reshape(num_steps + 1, num_envs)
+    next_values = values[1:].copy()
+    is_cut = fragment.truncated & ~fragment.terminated
+    if fragment.final_observations and is_cut.any():
+        is_asked = is_cut[fragment.ended]  # of the final observations; a mask is read in their order
+        asked = {name: column[is_asked] for name, column in fragment.finals().items()}
+        next_values[is_cut] = _values_of(asked, value)
+    next_values[fragment.terminated] = 0.0
+    return {"values": values[:-1], "next_values": next_values}
+
+
+def _values_of(rows: Columns, value: Act) -> npt.NDArray[np.float32]:
+    """Value rows, in parts where they are large, so that not much more memory is needed than they take themselves."""
+    num_rows = len(next(iter(rows.values())))
+    size = max(1, _VALUED_BYTES * num_rows // sum(column.nbytes for column in rows.values()))
+    parts = [
+        value({name: column[start : start + size] for name, column in rows.items()})["values"]
+        for start in range(0, num_rows, size)
+    ]
+    return np.concatenate(parts)

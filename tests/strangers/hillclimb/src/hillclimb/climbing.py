@@ -27,7 +27,7 @@ from rheos.networks.initial import initial_weights
 from rheos.networks.specs import MLP
 from rheos.seeds import generator_for
 from rheos.spaces import ActionAdapter, ObservationAdapter, Spaces
-from rheos_ops.distributions import Categorical
+from rheos_ops.distributions import distribution_for
 from rheos_ops.sources import newest_weights
 from rheos_ops.stages import report
 from rheos_ops.workers import RolloutWorker
@@ -128,12 +128,11 @@ def hillclimb(roles: HillClimbRoles, cfg: HillClimbConfig) -> Stream[Report]:
 
 def linear_policy(spaces: Spaces, config: HillClimbConfig) -> PolicySpec:
     """Choose the action with the largest output of a linear function."""
-    num_actions = ActionAdapter(spaces.action).num_values
-    assert num_actions is not None
-    distribution = Categorical(num_actions)
+    distribution = distribution_for(ActionAdapter(spaces.action))
 
     def act(xp: Any, networks: Any, inputs: Any) -> dict[str, Any]:
         return {"actions": distribution.mode(xp, networks["policy"](inputs["observations"]))}
 
-    networks = {"policy": MLP(ObservationAdapter(spaces.observation).size, num_actions, hidden=())}
+    inputs = ObservationAdapter(spaces.observation).columns["observations"].shape[0]
+    networks = {"policy": MLP(inputs, distribution.num_outputs, hidden=())}
     return PolicySpec(networks=networks, explore=act, exploit=act, draw_noise=distribution.draw_noise)
