@@ -22,19 +22,55 @@ class PPOConfig:
     )
     num_epochs: int = setting(4, minimum=1, help="passes over the rollouts of a round")
     minibatch_size: int = setting(256, minimum=1, unit="transitions", help="transitions in a gradient step")
-    learning_rate: float = setting(1e-3, exclusive_minimum=0.0, help="step size of Adam")
-    adam_epsilon: float = setting(1e-5, exclusive_minimum=0.0, help="epsilon of Adam")
-    clip_range: float = setting(
-        0.2, exclusive_minimum=0.0, help="how far the probability ratio may move from 1 and still be rewarded"
+    target_kl: float | None = setting(
+        None, exclusive_minimum=0.0, unit="nats", help="no further pass over a round once approx_kl is above; null: all"
     )
-    entropy_coef: float = setting(0.01, minimum=0.0, help="weight of the entropy bonus")
-    value_coef: float = setting(0.5, minimum=0.0, help="weight of the value loss")
+
+    learning_rate: float = setting(1e-3, exclusive_minimum=0.0, help="step size of Adam")
+    final_learning_rate: float | None = setting(
+        None, minimum=0.0, help="where learning_rate goes to, linearly until stop.env_steps; null: it stays"
+    )
+    adam_epsilon: float = setting(1e-5, exclusive_minimum=0.0, help="epsilon of Adam")
     max_grad_norm: float | None = setting(
         0.5, exclusive_minimum=0.0, help="gradients are scaled down to this global norm; null leaves them"
     )
-    normalize_advantages: bool = setting(True, help="standardize the advantages of each minibatch")
-    hidden_sizes: tuple[int, ...] = setting(
-        (64, 64), minimum=1, unit="units", help="hidden layers of the policy and of the value network"
+
+    clip_range: float = setting(
+        0.2, exclusive_minimum=0.0, help="how far the probability ratio may move from 1 and still be rewarded"
+    )
+    final_clip_range: float | None = setting(None, minimum=0.0, help="as final_learning_rate, of clip_range")
+    entropy_coef: float = setting(0.01, minimum=0.0, help="weight of the entropy bonus")
+    final_entropy_coef: float | None = setting(None, minimum=0.0, help="as final_learning_rate, of entropy_coef")
+    value_coef: float = setting(0.5, minimum=0.0, help="weight of the value loss")
+    value_clip_range: float | None = setting(
+        None,
+        exclusive_minimum=0.0,
+        help="how far a value may move and still lower the loss; null: as far as it wants",
+    )
+    normalize_advantages: str = setting(
+        "minibatch", choices=("minibatch", "batch", "none"), help="over what advantages are standardized"
+    )
+
+    normalize_observations: bool = setting(
+        False, help="shift and scale observed numbers (not images) by their running mean and deviation"
+    )
+    normalize_rewards: bool = setting(
+        False, help="divide rewards by the running deviation of the discounted return; returns are shown as they are"
+    )
+
+    hidden_sizes: tuple[int, ...] | None = setting(
+        None, minimum=1, unit="units", help="hidden layers; null: 64, 64, and none behind the CNN of images alone"
     )
     activation: str = setting("tanh", choices=("tanh", "relu"), help="non-linearity of the hidden layers")
-    initial_log_std: float = setting(0.0, help="log of the policy's standard deviation at the start, Box actions only")
+    shared_trunk: bool | None = setting(
+        None, help="whether policy and value share all layers but the last; null: where there are images"
+    )
+    filters: tuple[tuple[int, int, int], ...] | None = setting(
+        None, minimum=1, help="channels, size and stride of each convolution; null: Nature's, or smaller ones that fit"
+    )
+    initial_log_std: float = setting(
+        0.0, help="log of the policy's standard deviation at the start, in units where a bounded action is in [-1, 1]"
+    )
+    squash_actions: bool = setting(
+        False, help="draw bounded actions from a normal squashed by tanh, so that none is clipped"
+    )

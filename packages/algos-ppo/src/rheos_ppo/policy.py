@@ -1,51 +1,94 @@
-"""How PPO acts: a policy and a value network apart, and a distribution over the action space."""
+"""How PPO acts: a policy and a value function over the features of a torso, and a distribution over actions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from rheos.arrays.namespace import Array, ArrayNamespace
 from rheos.backend import Networks
-from rheos.networks.specs import MLP, Activation, NetworkSpec, Parameter
+from rheos.networks.specs import MLP, Activation, NetworkSpec, Normalizer, Parameter
 from rheos.policies import PolicySpec
 from rheos.spaces import ActionAdapter, ObservationAdapter, Spaces
-from rheos_ops.distributions import Categorical, DiagonalGaussian, GaussianParams
+from rheos_ops.distributions import Categorical, Distribution, MultiCategorical, distribution_for
+from rheos_ops.torsos import Torso, make_torso
 from rheos_ppo.config import PPOConfig
 
-__all__ = ["ActorCritic", "actor_critic", "ppo_policy"]
+__all__ = ["REWARD_NORMALIZER", "ActorCritic", "actor_critic", "ppo_policy"]
+
+REWARD_NORMALIZER = "reward_normalizer"
+"""The name of the network that normalises rewards."""
+
+_HIDDEN_SIZES = (64, 64)
 
 
 @dataclass(frozen=True)
 class ActorCritic:
-    """The functions of a policy that acts and of a critic that values, over `xp`."""
+    """The functions of a policy that acts and of a critic that values, over `xp`.
 
-    distribution: Categorical | DiagonalGaussian
+    Columns are rows `[N, ...]`. Where policy and value share their trunk, it is run once for both.
+    """
+
+    distribution: Distribution
     networks: Mapping[str, NetworkSpec]
+    policy_torso: Torso
+    value_torso: Torso
+    """The policy's own where they share it."""
+    has_mask: bool = False
+    """Whether the column `action_mask` says which actions are allowed."""
 
-    def params(self, networks: Networks, observations: Array) -> Any:
-        """Return the parameters of the distribution over actions, for observations `[B, D]`."""
-        outputs = networks["policy"](observations)
-        return GaussianParams(outputs, networks["log_std"](observations)) if "log_std" in self.networks else outputs
+    def params(self, xp: ArrayNamespace, networks: Networks, inputs: Mapping[str, Array]) -> Array:
+        """Return the parameters of the distribution over actions, `[N, P]`."""
+        return self._params(xp, networks, inputs, self._features(xp, networks, inputs, self.policy_torso))
 
-    def values(self, networks: Networks, observations: Array) -> Array:
-        """Return V(s) `[B]` of observations `[B, D]`."""
-        return networks["value"](observations)[..., 0]
+    def values(self, xp: ArrayNamespace, networks: Networks, inputs: Mapping[str, Array]) -> Array:
+        """Return V(s), `[N]`."""
+        return networks["value"](self._features(xp, networks, inputs, self.value_torso))[..., 0]
+
+    def params_and_values(
+        self, xp: ArrayNamespace, networks: Networks, inputs: Mapping[str, Array]
+    ) -> tuple[Array, Array]:
+        """Return both, for less than one after the other where they share a trunk."""
+        if self.value_torso is not self.policy_torso:
+            return self.params(xp, networks, inputs), self.values(xp, networks, inputs)
+        features = self._features(xp, networks, inputs, self.policy_torso)
+        return self._params(xp, networks, inputs, features), networks["value"](features)[..., 0]
 
     def explore(self, xp: ArrayNamespace, networks: Networks, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Sample actions; give them with their log-probabilities and the values of the observations."""
-        params = self.params(networks, inputs["observations"])
-        actions = self.distribution.sample(xp, params, inputs["noise"])
-        return {
-            "actions": actions,
-            "log_probs": self.distribution.log_prob(xp, params, actions),
-            "values": self.values(networks, inputs["observations"]),
-        }
+        """Sample actions; give them with the parameters that they were drawn by."""
+        params = self.params(xp, networks, inputs)
+        return {"actions": self.distribution.sample(xp, params, inputs["noise"]), "params": params}
+
+    def annotate(self, xp: ArrayNamespace, networks: Networks, columns: Mapping[str, Array]) -> dict[str, Array]:
+        """Give the log-probabilities of the actions that were drawn, and the rewards normalised where asked for."""
+        log_probs = self.distribution.log_prob(xp, columns["params"], columns["actions"])
+        if REWARD_NORMALIZER not in self.networks:
+            return {"log_probs": log_probs}
+        rewards = networks[REWARD_NORMALIZER](xp.expand_dims(columns["rewards"], axis=-1))
+        return {"log_probs": log_probs, "normalized_rewards": rewards[..., 0]}
+
+    def value(self, xp: ArrayNamespace, networks: Networks, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Give the values of observations."""
+        return {"values": self.values(xp, networks, inputs)}
 
     def exploit(self, xp: ArrayNamespace, networks: Networks, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Give the most probable actions."""
-        return {"actions": self.distribution.mode(xp, self.params(networks, inputs["observations"]))}
+        return {"actions": self.distribution.mode(xp, self.params(xp, networks, inputs))}
+
+    def _features(self, xp: ArrayNamespace, networks: Networks, inputs: Mapping[str, Array], torso: Torso) -> Array:
+        features = torso(xp, networks, inputs)
+        return networks["trunk"](features) if "trunk" in self.networks else features
+
+    def _params(self, xp: ArrayNamespace, networks: Networks, inputs: Mapping[str, Array], features: Array) -> Array:
+        outputs = networks["policy"](features)
+        if self.has_mask:
+            assert isinstance(self.distribution, Categorical | MultiCategorical)
+            return self.distribution.mask(xp, outputs, inputs["action_mask"])
+        size = self.distribution.num_log_stds
+        if not size:
+            return outputs
+        log_std = networks["log_std"](features) + xp.zeros_like(outputs[..., :1])
+        return xp.concat([outputs, log_std], axis=-1)
 
 
 def actor_critic(spaces: Spaces, config: PPOConfig) -> ActorCritic:
@@ -54,25 +97,32 @@ def actor_critic(spaces: Spaces, config: PPOConfig) -> ActorCritic:
     Raises:
         SpaceError: if PPO cannot take a space; the message gives the path of the leaf and the reason.
     """
-    inputs = ObservationAdapter(spaces.observation).size
-    actions = ActionAdapter(spaces.action)
+    columns = ObservationAdapter(spaces.observation, spaces.action).columns
+    distribution = distribution_for(ActionAdapter(spaces.action), squash=config.squash_actions)
+
+    def torso(prefix: str) -> Torso:
+        return make_torso(columns, prefix=prefix, filters=config.filters, normalizes=config.normalize_observations)
+
+    policy_torso = torso("")
+    is_shared = bool(policy_torso.images) if config.shared_trunk is None else config.shared_trunk
+    value_torso = policy_torso if is_shared else torso("value_")
+    hidden = config.hidden_sizes
+    if hidden is None:
+        hidden = () if policy_torso.is_only_images else _HIDDEN_SIZES
     activation = Activation(config.activation)
-
-    def mlp(outputs: int, output_scale: float) -> MLP:
-        return MLP(inputs, outputs, config.hidden_sizes, activation, output_scale=output_scale)
-
-    critic = mlp(1, output_scale=1.0)
+    networks = {**policy_torso.networks, **value_torso.networks}
+    size = policy_torso.size
+    if is_shared and hidden:
+        networks["trunk"] = MLP(size, hidden[-1], hidden[:-1], activation, output_scale=2.0**0.5, activates_output=True)
+        size, hidden = hidden[-1], ()
     # a small last layer: at the start all actions are about equally likely (Andrychowicz et al. 2021, arXiv:2006.05990)
-    if actions.num_values is not None:
-        return ActorCritic(
-            Categorical(actions.num_values), {"policy": mlp(actions.num_values, output_scale=0.01), "value": critic}
-        )
-    assert actions.size is not None
-    log_std = Parameter((actions.size,), config.initial_log_std)
-    return ActorCritic(
-        DiagonalGaussian(actions.size),
-        {"policy": mlp(actions.size, output_scale=0.01), "value": critic, "log_std": log_std},
-    )
+    networks["policy"] = MLP(size, distribution.num_outputs, hidden, activation, output_scale=0.01)
+    networks["value"] = MLP(size, 1, hidden, activation)
+    if distribution.num_log_stds:
+        networks["log_std"] = Parameter((distribution.num_log_stds,), config.initial_log_std)
+    if config.normalize_rewards:
+        networks[REWARD_NORMALIZER] = Normalizer(1)
+    return ActorCritic(distribution, networks, policy_torso, value_torso, has_mask="action_mask" in columns)
 
 
 def ppo_policy(spaces: Spaces, config: PPOConfig) -> PolicySpec:
@@ -83,5 +133,10 @@ def ppo_policy(spaces: Spaces, config: PPOConfig) -> PolicySpec:
     """
     acts = actor_critic(spaces, config)
     return PolicySpec(
-        networks=acts.networks, explore=acts.explore, exploit=acts.exploit, draw_noise=acts.distribution.draw_noise
+        networks=acts.networks,
+        explore=acts.explore,
+        exploit=acts.exploit,
+        draw_noise=acts.distribution.draw_noise,
+        annotate=acts.annotate,
+        value=acts.value,
     )

@@ -1,0 +1,64 @@
+"""The presets of PPO reach what their first line says: slow, several seeds, as a user would start them."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from rheos_cli.main import main
+
+pytestmark = pytest.mark.slow
+
+
+def trained(run_dir, *words):
+    code = main(["train", *words, "--quiet", f"run_dir={run_dir}"])
+    assert 0 == code
+    return json.loads((run_dir / "status.json").read_text())
+
+
+@pytest.mark.parametrize("words", [["algo=ppo", "env=cartpole"], ["exp=ppo-cartpole"]], ids=" ".join)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_cartpole_is_solved_within_300_000_steps(tmp_path, words, seed):
+    """The threshold of CartPole-v1: a mean return of 475 over the last 100 episodes."""
+    goal = ["stop.env_steps=300000", "stop.episode_return=475"]
+
+    status = trained(tmp_path / "run", *words, *goal, f"seed={seed}")
+
+    assert status["episode_return_mean"] >= 475
+    assert status["env_steps"] <= 300_000
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("preset", "goal"), [("ppo-acrobot", -100), ("ppo-pendulum", -300)], ids=["Acrobot", "Pendulum"]
+)
+def test_classic_control_reaches_its_goal_within_500_000_steps(tmp_path, preset, goal, seed):
+    """Over the last 100 episodes; a random policy has about -500 in Acrobot-v1 and -1,200 in Pendulum-v1."""
+    status = trained(tmp_path / "run", f"exp={preset}", f"seed={seed}")
+
+    assert status["episode_return_mean"] >= goal
+    assert status["env_steps"] <= 500_000
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_hopper_hops_within_a_million_steps(tmp_path, seed):
+    """A random policy falls over with a return of about 20."""
+    pytest.importorskip("mujoco")
+
+    status = trained(tmp_path / "run", "exp=ppo-hopper", f"seed={seed}")
+
+    assert status["episode_return_mean"] >= 1500
+
+
+def test_pong_runs_from_pixels(tmp_path):
+    """A few thousand steps, so that everything moves; learning takes hours."""
+    pytest.importorskip("ale_py")
+
+    status = trained(tmp_path / "run", "exp=ppo-pong", "stop.env_steps=3000", "seed=1")
+
+    assert "done" == status["state"]
+    assert status["updates"] >= 2
+    assert status["episode_return_mean"] is None or -21 <= status["episode_return_mean"] <= 21
+    assert math.isfinite(status["wall_s"])
