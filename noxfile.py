@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import nox
 
@@ -25,12 +27,14 @@ IMPORT_TOOLS = ["import-linter"]
 LINT_TOOLS = ["ruff"]
 TYPE_TOOLS = ["mypy", "pyright[nodejs]", "types-PyYAML", "pytest", "nox"]  # [nodejs]: else it downloads node itself
 RIVALS = ["stable-baselines3"]
+EXTRAS = {"core": "[atari,box2d,mujoco]", "cli": "[video]"}
+"""What packages have as extras, and tests and benchmarks use."""
 
 
 @nox.session
 def train(session: nox.Session) -> None:
     """Install everything and train PPO on CartPole until it is solved; or say what: `-- algo=ppo env=pendulum`."""
-    install_everything(session)
+    install_everything(session, extras=EXTRAS if session.posargs else {})
 
     session.run("rheos", "train", *(session.posargs or ["algo=ppo", "env=cartpole", "stop.episode_return=475"]))
 
@@ -40,7 +44,7 @@ def train(session: nox.Session) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """Run all tests with everything installed; `-- --slow` adds those that take minutes, or name files."""
-    install_everything(session, *TEST_TOOLS, "build")
+    install_everything(session, *TEST_TOOLS, "build", extras=EXTRAS)
 
     session.run("pytest", *session.posargs)
 
@@ -73,7 +77,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Check the types of every package, of the examples and of the template, strictly, with mypy and pyright."""
-    install_everything(session, *TYPE_TOOLS)
+    install_everything(session, *TYPE_TOOLS, extras=EXTRAS)
 
     session.run("mypy")
     session.run("pyright")
@@ -124,7 +128,7 @@ def pins(session: nox.Session) -> None:
     session.run(
         *("python", "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--report", str(report)),
         *(*BUILD_TOOLS, *tools, torch.group() if torch else "torch"),
-        *(f"./packages/{package}" for package in PACKAGES),
+        *(f"./packages/{package}{EXTRAS.get(package, '')}" for package in PACKAGES),
     )
 
     found = [entry["metadata"] for entry in json.loads(report.read_text())["install"]]
@@ -142,10 +146,11 @@ def install(session: nox.Session, *arguments: str) -> None:
     session.install("-c", str(CONSTRAINTS), *arguments)
 
 
-def install_everything(session: nox.Session, *tools: str) -> None:
+def install_everything(session: nox.Session, *tools: str, extras: Mapping[str, str] = MappingProxyType({})) -> None:
     """Install every package, editable, and tools; the build tools once, not once for each package."""
+    folders = [f"./packages/{name}{extras.get(name, '')}" for name in PACKAGES]
     install(session, *BUILD_TOOLS, *tools)
-    install(session, "--no-build-isolation", *(part for name in PACKAGES for part in ("-e", f"./packages/{name}")))
+    install(session, "--no-build-isolation", *(part for folder in folders for part in ("-e", folder)))
 
 
 def with_needs(package: str) -> list[str]:
