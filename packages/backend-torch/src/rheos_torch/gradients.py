@@ -51,9 +51,10 @@ def compiled_gradients(
     trained: TorchNetworks,
     max_grad_norm: float | None,
 ) -> Gradients:
-    """Compile loss, gradient and clipping into one graph, at the first call, for any number of rows above one.
+    """Compile loss, gradient and clipping into one graph, at the first call.
 
-    Coefficients become scalars on the device, so that a schedule does not compile again. A batch of one row does, once.
+    The number of rows is a symbol of the graph and coefficients are scalars on the device, so that neither a ragged
+    minibatch nor a schedule compiles again. Batches of very different size do, one row or thousands, once each.
 
     Raises:
         ConfigError: by the first call, if torch cannot compile the loss.
@@ -86,7 +87,8 @@ def compiled_gradients(
         try:
             with torch.no_grad():
                 gradient, metrics = compiled(trained.flat, dict(batch), scalars)
-        except torch._dynamo.exc.TorchDynamoException as error:
+        # An AssertionError is how torch 2.13 fails on a NumPy array among a loss's constants, where it takes a tuple.
+        except (torch._dynamo.exc.TorchDynamoException, AssertionError) as error:
             reason = " ".join(line.strip() for line in str(error).strip().splitlines()[:2])
             raise ConfigError(
                 f"backend.mode: torch cannot compile the loss ({reason}): use backend.mode=eager."

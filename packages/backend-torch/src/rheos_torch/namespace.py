@@ -35,8 +35,12 @@ class TorchNamespace:
         self.device = device
 
     def asarray(self, x: Any, dtype: Any = None) -> Tensor:
-        # torch.tensor copies, so that a read-only NumPy array is taken without a warning.
-        array = x.to(self.device) if isinstance(x, Tensor) else torch.tensor(np.asarray(x), device=self.device)
+        if isinstance(x, Tensor):
+            array = x.to(self.device)
+        elif torch.compiler.is_compiling():  # then NumPy's arrays are tensors already
+            array = torch.as_tensor(x, device=self.device)
+        else:  # torch.tensor copies, so that a read-only NumPy array is taken without a warning
+            array = torch.tensor(np.asarray(x), device=self.device)
         if dtype is not None:
             return array.to(dtype)
         if array.dtype is torch.bool:

@@ -18,6 +18,7 @@ from rheos.environments.failures import cause_of
 from rheos.environments.masks import ActionMasks
 from rheos.environments.native import NativeEnvironments
 from rheos.environments.processes import ProcessEnvironments
+from rheos.environments.quiet import make_quietly
 from rheos.environments.serial import SerialEnvironments
 from rheos.errors import ConfigError, EnvironmentFailed, PluginError, UnknownName, UsageError, did_you_mean
 from rheos.spaces import Spaces
@@ -77,8 +78,7 @@ class GymEnvironment:
         spec = find_spec(self.config.id)
         vectorization = self._vectorization(spec)
         kwargs = dict(self.config.kwargs)
-        # The checker is for authors of environments; what it finds cannot be mended by who trains on them.
-        make_one: Callable[[], gym.Env[Any, Any]] = partial(gym.make, spec, disable_env_checker=True, **kwargs)
+        make_one: Callable[[], gym.Env[Any, Any]] = partial(make_quietly, spec, **kwargs)
         if self.config.action_masks != "none":
             make_one = partial(_make_masked, make_one, self.config.action_masks)
         with _telling_failures(self.config, worker):
@@ -170,7 +170,12 @@ def _versions_of(name: str) -> str:
 
 
 def _make_masked(make: Callable[[], gym.Env[Any, Any]], source: str) -> gym.Env[Any, Any]:
-    return ActionMasks(make(), source)
+    env = make()
+    try:
+        return ActionMasks(env, source)
+    except ConfigError:
+        env.close()
+        raise
 
 
 @contextmanager

@@ -19,8 +19,9 @@ class ActionMasks(gym.Wrapper[Any, Any, Any, Any]):
 
     Args:
         env: its actions are Discrete or MultiDiscrete.
-        source: `info`, where it gives `info["action_mask"]` (as Taxi), or `method`, where it has `action_masks()`
-            (as Stable-Baselines3 Contrib has it).
+        source: `info`, where it gives `info["action_mask"]` (as Taxi), or `method`, where it, or a wrapper in it, has
+            `action_masks()` (as Stable-Baselines3 Contrib has it). Of 0 and 1, one for each value of the action; for
+            MultiDiscrete those of all choices in one array, or an array for each choice.
 
     Raises:
         ConfigError: if the environment has other actions, or no such method.
@@ -68,7 +69,7 @@ class ActionMasks(gym.Wrapper[Any, Any, Any, Any]):
             given = info["action_mask"]
         else:
             raise ValueError("info has no 'action_mask', which env.action_masks=info reads")
-        if isinstance(given, tuple | list):
+        if isinstance(given, tuple | list) and given:  # an array for each choice, perhaps
             given = np.concatenate([np.ravel(part) for part in given])
         mask = np.ravel(given)
         if mask.size != self._size:

@@ -16,7 +16,7 @@ from rheos.environments.transitions import flags_of, numbers_of, values_of_reset
 from rheos.errors import ConfigError, EnvironmentFailed
 from rheos.seeds import integer_seed_for
 from rheos.spaces import Spaces
-from rheos.spaces.fitting import BatchCheck, ObservationCheck
+from rheos.spaces.fitting import ObservationCheck
 from rheos.spaces.tree import batched, rows
 
 __all__ = ["AutoresetMode", "NativeEnvironments"]
@@ -63,7 +63,7 @@ class NativeEnvironments:
         self.spaces = Spaces(env.single_observation_space, env.single_action_space)
         self._env = env
         self._check = ObservationCheck(env.single_observation_space)
-        self._check_batch = BatchCheck(env.single_observation_space, self.num_envs)
+        self._check_batch = ObservationCheck(env.single_observation_space, self.num_envs)
         self._worker = worker
         self._seed = seed
         self._one_seed_each = one_seed_each

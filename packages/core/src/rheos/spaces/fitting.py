@@ -11,19 +11,21 @@ from gymnasium import spaces
 from rheos.errors import ShapeError
 from rheos.spaces.tree import Leaf, leaves
 
-__all__ = ["ARRAY_SPACES", "BatchCheck", "ObservationCheck"]
+__all__ = ["ARRAY_SPACES", "ObservationCheck"]
 
 ARRAY_SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 """The spaces whose members are arrays or numbers of one shape and dtype."""
 
 
 class ObservationCheck:
-    """Refuses single observations that NumPy would broadcast, truncate or wrap in order to write them into a batch.
+    """Refuses observations that NumPy would broadcast, truncate or wrap in order to write them into a batch.
 
-    A narrower float is taken, as it is in a batch of Gymnasium's. The bounds of the space are not looked at.
+    A narrower float is taken, as it is in a batch of Gymnasium's. The bounds of the space are not looked at. Nearly
+    free where the observation is an array of just the shape and dtype of its space.
 
     Args:
         space: the space of a single observation.
+        num_envs: B, the first axis of every leaf, where batches are given; None: single observations are.
 
     Example:
         >>> check = ObservationCheck(spaces.Box(0, 255, (2,), np.uint8))
@@ -33,54 +35,32 @@ class ObservationCheck:
         OverflowError: the observation holds 7 to 300, its space's dtype uint8 only 0 to 255.
     """
 
-    def __init__(self, space: spaces.Space[Any]) -> None:
+    def __init__(self, space: spaces.Space[Any], num_envs: int | None = None) -> None:
+        leading = () if num_envs is None else (num_envs,)
         self._leaves = [
-            _LeafCheck(leaf) for leaf in leaves(space, "observation") if isinstance(leaf.space, ARRAY_SPACES)
+            _LeafCheck(leaf, leading) for leaf in leaves(space, "observation") if isinstance(leaf.space, ARRAY_SPACES)
         ]
+        is_array = isinstance(space, ARRAY_SPACES)
+        self._shape = (*leading, *(space.shape or ())) if is_array else None
+        self._dtype = space.dtype
 
     def __call__(self, observation: Any) -> None:
-        """Return if the observation fits.
+        """Return if the observation, or batch of them, fits.
 
         Raises:
             ShapeError: if it, or a leaf of it, has another shape than its space.
             TypeError: if it lacks a leaf, or its dtype is of another kind, such as floats where the space has integers.
             OverflowError: if it has integers that the dtype of the space does not hold.
         """
+        shape = self._shape
+        if shape is not None and getattr(observation, "shape", None) == shape and observation.dtype is self._dtype:
+            return
         for check in self._leaves:
             check(observation)
 
 
-class BatchCheck:
-    """Does for a batch what `ObservationCheck` does for each of its observations; nearly free where all fits.
-
-    Args:
-        space: the space of a single observation.
-        num_envs: B, the first axis of every leaf.
-    """
-
-    def __init__(self, space: spaces.Space[Any], num_envs: int) -> None:
-        self._leaves = [
-            _LeafCheck(leaf, (num_envs,))
-            for leaf in leaves(space, "observation")
-            if isinstance(leaf.space, ARRAY_SPACES)
-        ]
-        self._array = (num_envs, *(space.shape or ())) if isinstance(space, ARRAY_SPACES) else None
-        self._dtype = space.dtype
-
-    def __call__(self, batch: Any) -> None:
-        """Return if the batch fits.
-
-        Raises:
-            ShapeError, TypeError, OverflowError: as `ObservationCheck` does.
-        """
-        if self._array is not None and getattr(batch, "shape", None) == self._array and batch.dtype is self._dtype:
-            return
-        for check in self._leaves:
-            check(batch)
-
-
 class _LeafCheck:
-    def __init__(self, leaf: Leaf, leading: tuple[int, ...] = ()) -> None:
+    def __init__(self, leaf: Leaf, leading: tuple[int, ...]) -> None:
         self._leaf = leaf
         self._shape, self._dtype = (*leading, *(leaf.space.shape or ())), np.dtype(leaf.space.dtype)
         self._holds = {self._dtype}  # every value of these
