@@ -20,7 +20,7 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize("command", [["train"], ["train", "-m"]], ids=" ".join)
-@pytest.mark.parametrize("word", ["device=cuda:99", "device=meta", "device=nonsense", "backend.mode=graph"])
+@pytest.mark.parametrize("word", ["device=cuda:99", "device=meta", "device=nonsense", "backend.mode=graf"])
 def test_what_the_backend_does_not_have_is_one_line_before_a_run_begins(command, word, tmp_path: Path, capsys):
     code = main([*command, "algo=ppo", "env=cartpole", word])
 

@@ -42,7 +42,10 @@ def test_every_command_explains_itself(command, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["lst"], "rheos: No command 'lst'. Did you mean 'list'? Commands: train, eval, plot, list, info, graph."),
+        (
+            ["lst"],
+            "rheos: No command 'lst'. Did you mean 'list'? Commands: train, eval, plot, list, info, graph, check-env.",
+        ),
         (["list", "--jsn"], "rheos: cannot understand '--jsn'; `rheos list --help` shows how it is used"),
         (
             ["list", "alg"],

@@ -105,12 +105,16 @@ def test_a_job_that_fails_is_named_and_the_others_still_run(runs, capsys):
     )
 
 
-def test_ctrl_c_ends_the_whole_multirun(runs):
+def test_ctrl_c_ends_the_whole_multirun_and_names_the_jobs_that_did_not_start(runs, capsys):
     runs.state = RunState.INTERRUPTED
 
     code = main(["train", "-m", *BASE, "seed=3,4,5"])
 
+    job = "algo=walk backend=fake logger=none"
     assert (130, [3]) == (code, [config.seed for config in runs.configs])
+    assert f"rheos: interrupted: 2 of 3 jobs not started: 1 ({job} seed=4); 2 ({job} seed=5)\n" == (
+        capsys.readouterr().err
+    )
 
 
 def test_a_multirun_says_at_its_end_where_its_runs_are_and_what_to_type_next(runs, capsys):

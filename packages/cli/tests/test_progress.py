@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import signal
 
 import pytest
@@ -13,7 +14,8 @@ from rheos.errors import PluginError
 from rheos.plugins import hookimpl
 from rheos.runs.training import train
 from rheos.testing.toy import toy_registry
-from rheos_cli.progress import Progress
+from rheos_cli.live_progress import LiveProgress
+from rheos_cli.progress import PlainProgress, make_progress
 
 
 @pytest.fixture(autouse=True)
@@ -23,9 +25,10 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def watch(*, is_terminal=False, width=60, run_dir="run", algo=None, observers=(), stop=None):
-    """Train the toy and return what the terminal shows of it."""
-    console = Console(file=io.StringIO(), force_terminal=is_terminal, width=width, highlight=False, color_system=None)
+def watch(*, is_live=False, width=60, height=50, run_dir="run", algo=None, observers=(), stop=None, evaluation=None):
+    """Train the toy and return what is shown of it."""
+    output = io.StringIO()
+    console = Console(file=output, force_terminal=True, width=width, height=height, highlight=False, color_system=None)
     with contextlib.suppress(KeyboardInterrupt, ZeroDivisionError, PluginError):
         train(
             {"name": "toy", **(algo or {})},
@@ -33,11 +36,12 @@ def watch(*, is_terminal=False, width=60, run_dir="run", algo=None, observers=()
             backend="toy",
             run_dir=run_dir,
             stop=stop or {"env_steps": 3000},
+            eval=evaluation,
             logger={"every_steps": 1000},
-            observers=[Progress(console), *observers],
+            observers=[LiveProgress(console) if is_live else PlainProgress(output), *observers],
             registry=toy_registry(),
         )
-    return console.file.getvalue()
+    return output.getvalue()
 
 
 def test_a_run_that_reaches_its_return_is_solved_and_the_last_line_says_what_to_type():
@@ -86,19 +90,71 @@ def test_without_a_terminal_a_run_is_a_few_plain_lines():
     assert 4 == len(text.splitlines())  # a line every five seconds, and this took none
 
 
-def test_on_a_terminal_there_is_a_table_that_goes_away_at_the_end():
-    text = watch(is_terminal=True)
+def test_every_evaluation_has_a_line_of_its_own():
+    lines = watch(evaluation={"every_steps": 1000, "episodes": 2}).splitlines()
 
-    assert "env steps      " in text
-    assert "3,000 of 3,000" in text
-    assert "toy_loss" in text
-    assert text.splitlines()[-1] == "Run: run  next: rheos eval run"
+    evaluations = [line for line in lines if "eval return" in line]
+    assert ["1,000", "2,000", "3,000"] == [line.split()[0] for line in evaluations]
+
+
+def test_on_a_terminal_there_is_a_table_which_stays_above_how_the_run_ended():
+    text = watch(is_live=True, width=80)
+
+    first, *_, outcome, last = text.splitlines()
+    table = text[text.rindex("╭") :]
+    assert "toy on CartPole-v1, seed 0 -> run" == first.split("\x1b")[0]
+    assert "3,000 of 3,000 env steps" in table
+    assert "100%" in table
+    assert "toy_loss" in table
+    assert table.index("╯") < table.index("Done: mean return")
+    assert outcome.removeprefix("\x1b[?25h").startswith("Done: ")
+    assert "Run: run  next: rheos eval run" == last
+
+
+def test_a_terminal_that_never_saw_a_row_shows_no_table_at_the_end():
+    text = watch(is_live=True, algo={"fails_in_round": 1})
+
+    assert "Failed at 0 env steps" in text
+    assert "╭" not in text[text.rindex("Failed") :]
+
+
+@pytest.mark.parametrize(
+    ("is_plain", "is_terminal", "term", "kind"),
+    [
+        (False, True, "xterm-256color", LiveProgress),
+        (True, True, "xterm-256color", PlainProgress),
+        (False, False, "xterm-256color", PlainProgress),
+        (False, True, "dumb", PlainProgress),
+    ],
+)
+def test_a_table_is_only_for_a_terminal_that_can_show_it(is_plain, is_terminal, term, kind, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: is_terminal)
+    monkeypatch.setenv("TERM", term)
+
+    assert kind is type(make_progress(is_plain=is_plain))
+
+
+def test_a_run_goes_on_when_the_reader_of_its_lines_has_gone(tmp_path):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as output:
+        result = train(
+            "toy",
+            env="CartPole-v1",
+            backend="toy",
+            run_dir="run",
+            stop={"env_steps": 500},
+            observers=[PlainProgress(output)],
+            registry=toy_registry(),
+        )
+
+    assert 500 == result.env_steps
 
 
 def test_a_long_path_stays_in_one_piece_so_that_it_can_be_copied():
     run_dir = "a-folder/with-quite-a-long-name/so-that-it-does-not-fit/into-one-line-of-the-terminal"
 
-    *_, last = watch(width=40, run_dir=run_dir).splitlines()
+    *_, last = watch(is_live=True, width=40, run_dir=run_dir).splitlines()
 
     assert f"Run: {run_dir}  next: rheos eval {run_dir}" == last
 

@@ -49,7 +49,7 @@ def test_an_experiment_is_a_file_that_sets_anything(runs, install):
         (["algo=wal"], "No algorithm 'wal'. Did you mean 'walk'? Installed: "),
         (["algo=impala"], "No algorithm 'impala' is installed. It is provided by rheos-algos-impala: pip install "),
         (["executor=ray"], "No executor 'ray' is installed. It is provided by rheos-executor-ray: pip install "),
-        (["env=CartPole-v1"], "No environment 'CartPole-v1'. Did you mean 'cartpole'? Installed: cartpole, gym, "),
+        (["env=CartPole-v1"], "No environment 'CartPole-v1'. Did you mean 'cartpole'? Installed: "),
         (["algo=null"], "algo: not chosen. Write algo=<name>. Installed: "),
         (["exp=nothing"], "No exp "),
         (["algo.learning_rate=fast"], "algo.learning_rate: got 'fast' (str), expected a number > 0"),
@@ -251,3 +251,31 @@ def test_the_search_path_has_the_packages_by_name_and_logging_is_as_before(runs,
 
     assert "pkg://walk_package.conf" in capsys.readouterr().out
     assert before == (logging.getLogger().handlers[:], logging.getLogger().level)
+
+
+def test_quiet_prints_nothing_but_errors(runs, install, capsys):
+    install("lame", files={"__init__.py": "raise RuntimeError('lame')"})
+    runs.failures[1] = EnvironmentFailed("it fell")
+
+    assert 1 == main(["train", "-q", "-m", *BASE, "seed=0,1"])
+
+    out, err = capsys.readouterr()
+    assert "" == out
+    job = "1 (algo=walk backend=fake logger=none seed=1)"
+    assert [f"rheos: job {job}: it fell", f"rheos: 1 of 2 jobs failed: {job}"] == err.splitlines()
+
+
+@pytest.mark.parametrize(("flags", "count"), [(["--quiet"], 0), (["--plain"], 1), ([], 1)])
+def test_a_quiet_run_has_nobody_who_shows_it(flags, count, runs, monkeypatch):
+    made: list[bool] = []
+    monkeypatch.setattr("rheos_cli.progress.make_progress", lambda *, is_plain: made.append(is_plain))
+
+    assert 0 == main(["train", *BASE, *flags])
+
+    assert [flags == ["--plain"]] * count == made
+
+
+def test_a_flag_of_ours_that_is_misspelt_is_named(runs, capsys):
+    assert 2 == main(["train", *BASE, "--quite"])
+
+    assert capsys.readouterr().err.startswith("rheos: --quite: no such flag. Did you mean '--quiet'? ")

@@ -193,20 +193,21 @@ def test_observations_are_valued_all_at_once_and_only_truncated_ones_beside_them
     assert [[0, 0, 1, 1, 2, 0, 0, 1, 1, 0], [3]] == calls
 
 
-def test_a_large_fragment_of_images_is_valued_in_parts_that_give_the_same(worker_of, monkeypatch):
+@pytest.mark.parametrize(("limit", "value"), [("_VALUED_BYTES", 4500), ("_VALUED_ROWS", 3)])
+def test_a_large_fragment_is_valued_in_parts_that_give_the_same(worker_of, monkeypatch, limit, value):
     sizes = []
 
-    def value(xp, networks, columns):
+    def value_first(xp, networks, columns):
         images = columns["observations"]
         sizes.append(len(images))
         return {"values": xp.astype(images[:, 0], xp.float32)}
 
     space = spaces.Box(0, 255, (1000,), np.uint8)
-    policy = replace(counting_policy(), value=value)
-    monkeypatch.setattr("rheos_ops.workers._VALUED_BYTES", 4500)
+    policy = replace(counting_policy(), value=value_first)
+    monkeypatch.setattr(f"rheos_ops.workers.{limit}", value)
 
     batch = worker_of(CountingEnv(99, observation_space=space), steps=9, policy=policy).rollout()
 
-    assert [4, 4, 2] == sizes
+    assert [4, 4, 2] == sizes  # nine rows and what the last action led to, of 1000 bytes each
     assert list(range(9)) == column(batch, "values")
     assert list(range(1, 10)) == column(batch, "next_values")

@@ -60,5 +60,5 @@ def refuse_other_flags(words: Sequence[str]) -> None:
         if word.startswith("--experimental-rerun"):
             raise UsageError("--experimental-rerun reads a pickle, which Rheos never does; start the run anew")
         if word.startswith("-"):
-            near = did_you_mean(word, [*_SWITCHES, *_WITH_VALUE, "--info"])
+            near = did_you_mean(word, [*_SWITCHES, *_WITH_VALUE, "--info", "--quiet", "--plain"])
             raise UsageError(f"{word}: no such flag. {near}`rheos train --help` shows them.")

@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from rheos.errors import UsageError, did_you_mean
 from rheos_cli.failures import EXIT_FAILED, EXIT_INTERRUPTED, print_error
+from rheos_cli.warned import warnings_in_one_line
 
 __all__ = ["COMMANDS", "main"]
 
@@ -21,6 +22,7 @@ COMMANDS = {
     "list": ("rheos_cli.commands.list", "what is installed: algorithms, environments, backends, executors, loggers"),
     "info": ("rheos_cli.commands.info", "what a name is, where it comes from, and its settings"),
     "graph": ("rheos_cli.commands.graph", "show the dataflow of an algorithm; starts no actor"),
+    "check-env": ("rheos_cli.commands.check_env", "check an environment: spaces, numbers, seeds, ends, speed"),
 }
 """Command -> its module and a summary; a table, so that `rheos --help` imports none of the modules."""
 
@@ -74,7 +76,9 @@ def _dispatch(words: list[str]) -> int:
         arguments.overrides = others
     elif others:
         parser.error(f"cannot understand {' '.join(others)!r}")
-    code: int = command.run(arguments)
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # else it greets on stdout where frames are drawn
+    with warnings_in_one_line(is_quiet=getattr(arguments, "quiet", False)):
+        code: int = command.run(arguments)
     return code
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = ["RolloutWorker"]
 
+_VALUED_ROWS = 1024
+"""About how many observations are valued at a time: what small networks make of more does not stay in the cache."""
 _VALUED_BYTES = 2**24
-"""How much of the observations is valued at a time: what a network makes of images is many times as large."""
+"""How much of them at most: what a network makes of images is many times as large as they are."""
 
 
 class RolloutWorker:
@@ -249,9 +252,11 @@ def _valued(fragment: Fragment, value: Act) -> Columns:
 
 
 def _values_of(rows: Columns, value: Act) -> npt.NDArray[np.float32]:
-    """Value rows, in parts where they are large, so that not much more memory is needed than they take themselves."""
+    """Value rows, in equal parts where they are many or large."""
     num_rows = len(next(iter(rows.values())))
-    size = max(1, _VALUED_BYTES * num_rows // sum(column.nbytes for column in rows.values()))
+    num_bytes = sum(column.nbytes for column in rows.values())
+    num_parts = max(1, round(num_rows / _VALUED_ROWS), ceil(num_bytes / _VALUED_BYTES))
+    size = ceil(num_rows / num_parts)
     parts = [
         value({name: column[start : start + size] for name, column in rows.items()})["values"]
         for start in range(0, num_rows, size)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rheos.runs.evaluation import EvaluationResult
+    from rheos.environments.watching import Frame
+    from rheos.runs.evaluation_result import EvaluationResult
 
 __all__ = ["add_arguments", "run"]
 
@@ -21,16 +24,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--episodes", type=int, default=20, metavar="N", help="how many episodes (default: 20)")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the environments (default: 0)")
     parser.add_argument("--device", default="cpu", help="where large networks act (default: cpu)")
+    parser.add_argument(
+        "--video",
+        nargs="?",
+        type=Path,
+        const=Path(),
+        metavar="FILE.mp4",
+        help="film the first episode; by default eval.mp4 in the run's folder",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON, with the return of every episode")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Evaluate, and print the result."""
+    """Evaluate, film where that is asked for, and print the result."""
+    video = _video_of(arguments)
+    result = _evaluate(arguments) if video is None else _film(arguments, video)
+    if arguments.json:
+        print(json.dumps({**result.to_json(), **({} if video is None else {"video": str(video)})}, indent=2))
+    else:
+        print(_in_words(result) if video is None else f"{_in_words(result)}\nvideo   {video}")
+    return 0
+
+
+def _video_of(arguments: argparse.Namespace) -> Path | None:
+    """Return where the video goes: where it was told, else into the folder of the run."""
+    if arguments.video is None or arguments.video != Path():
+        video: Path | None = arguments.video
+        return video
+    run: Path = arguments.run
+    folder = run.parent.parent if run.resolve().parent.name == "checkpoints" else run
+    return folder / "eval.mp4"
+
+
+def _film(arguments: argparse.Namespace, video: Path) -> EvaluationResult:
+    from rheos.runs.evaluation import frames_per_second
+    from rheos_cli.video import recording
+
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # frames are drawn in memory: no screen is needed, or missed
+    with recording(video, frames_per_second(arguments.run)) as film:
+        return _evaluate(arguments, film.append)
+
+
+def _evaluate(arguments: argparse.Namespace, film: Callable[[Frame], object] | None = None) -> EvaluationResult:
     from rheos.runs.evaluation import evaluate
 
-    result = evaluate(arguments.run, arguments.episodes, arguments.seed, device=arguments.device)
-    print(json.dumps(result.to_json(), indent=2) if arguments.json else _in_words(result))
-    return 0
+    return evaluate(arguments.run, arguments.episodes, arguments.seed, film=film, device=arguments.device)
 
 
 def _in_words(result: EvaluationResult) -> str:

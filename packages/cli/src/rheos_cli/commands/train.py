@@ -23,6 +23,7 @@ from rheos_cli.failures import (
 from rheos_cli.groups import GROUPS
 from rheos_cli.hydra_flags import add_flags, flags_of, refuse_other_flags
 from rheos_cli.installed import choices
+from rheos_cli.startup import QuickStart
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -35,9 +36,11 @@ TAKES_OVERRIDES = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add Hydra's flags, and explain overrides; Hydra reads them."""
+    """Add how much is shown and Hydra's flags, and explain overrides; Hydra reads them."""
+    parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
+    parser.add_argument("--plain", action="store_true", help="print a line now and then, also on a terminal")
     add_flags(parser)
-    parser.usage = "rheos train algo=<name> [env=<name>] [key=value ...] [-m] [flags of Hydra]"
+    parser.usage = "rheos train algo=<name> [env=<name>] [key=value ...] [-m] [-q] [--plain] [flags of Hydra]"
     parser.epilog = "\n".join(
         [
             "choose in each group:",
@@ -57,6 +60,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run one job, or those of a multirun; return the exit code of the worst."""
+    with QuickStart() as start:
+        return _run(arguments, start)
+
+
+def _run(arguments: argparse.Namespace, start: QuickStart) -> int:
     from rheos_cli.composition import run_hydra
 
     words: list[str] = arguments.overrides
@@ -64,10 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
     flags = flags_of(arguments)
     if "--hydra-help" in flags:  # it composes nothing, so it would know no group that a word chooses from
         words = []
-    registry = load_registry(warn=False)
-    for text in registry.warnings:
-        print(f"rheos: warning: {text}", file=sys.stderr)
-    jobs = _Jobs(registry)
+    registry = load_registry()
+    jobs = _Jobs(registry, start, is_quiet=arguments.quiet, is_plain=arguments.plain)
     if _is_multirun(flags, words):
         _check_all(flags, words, registry)
     run_hydra(flags, words, jobs)
@@ -80,34 +86,56 @@ class _Jobs:
     It raises nothing, since Hydra would print that in its own words.
     """
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, start: QuickStart, *, is_quiet: bool, is_plain: bool) -> None:
         self._registry = registry
+        self._start = start
+        self._is_quiet, self._is_plain = is_quiet, is_plain
         self._codes: dict[str, int] = {}
+        self._not_started: list[str] = []
         self._folder: Path | None = None  # of a multirun
 
     def __call__(self, composed: DictConfig) -> None:
         from rheos_cli.composition import plain_settings
 
         job, run_dir = _job_of_multirun()
-        if EXIT_INTERRUPTED in self._codes.values():
-            return  # Ctrl-C ends the whole multirun
+        if EXIT_INTERRUPTED in self._codes.values():  # Ctrl-C ends the whole multirun
+            self._not_started.append(job)
+            return
         if job:
             self._folder = Path(run_dir or "").parent
-            print(f"job {job}")
+            self._print(f"job {job}")
         try:
             config = _configuration(plain_settings(composed), run_dir, self._registry)
-            self._codes[job] = _train(config, self._registry)
+            self._codes[job] = self._train(config)
         except (Exception, SystemExit) as error:  # user code that exits has failed, like any other
             self._codes[job] = print_error(error, f"job {job}: " if job else "")
 
     def exit_code(self) -> int:
-        """Return the exit code of the worst job; of several, say which did not end well."""
-        failed = [job for job, code in self._codes.items() if code]
+        """Return the exit code of the worst job; of several, say which did not end well, or did not start."""
+        failed = [job for job, code in self._codes.items() if code not in (0, EXIT_INTERRUPTED)]
+        count = len(self._codes) + len(self._not_started)
         if self._folder is not None:
-            print(f"Multirun: {self._folder}  next: rheos plot {shlex.quote(str(self._folder))}")
-        if failed and len(self._codes) > 1:
-            print(f"rheos: {len(failed)} of {len(self._codes)} jobs failed: {'; '.join(failed)}", file=sys.stderr)
+            self._print(f"Multirun: {self._folder}  next: rheos plot {shlex.quote(str(self._folder))}")
+        if failed and count > 1:
+            print(f"rheos: {len(failed)} of {count} jobs failed: {'; '.join(failed)}", file=sys.stderr)
+        if self._not_started:
+            names = "; ".join(self._not_started)
+            print(f"rheos: interrupted: {len(self._not_started)} of {count} jobs not started: {names}", file=sys.stderr)
         return next((code for code in (EXIT_INTERRUPTED, EXIT_FAILED, EXIT_USAGE) if code in self._codes.values()), 0)
+
+    def _train(self, config: RunConfig) -> int:
+        """Run; the progress says how it ended, where things are, and what to type next."""
+        from rheos.runs.experiment import run_experiment
+        from rheos.runs.status import RunState
+        from rheos_cli.progress import make_progress
+
+        progress = [] if self._is_quiet else [make_progress(is_plain=self._is_plain)]
+        result = run_experiment(config, self._registry, observers=[self._start, *progress])
+        return EXIT_INTERRUPTED if result.state is RunState.INTERRUPTED else 0
+
+    def _print(self, text: str) -> None:
+        if not self._is_quiet:
+            print(text)
 
 
 def _check_all(flags: Sequence[str], words: Sequence[str], registry: Registry) -> None:
@@ -173,13 +201,3 @@ def _configuration(settings: Mapping[str, Any], run_dir: str | None, registry: R
 
     config = RunConfig.from_mapping(settings, registry)
     return config if run_dir is None else replace(config, run_dir=run_dir)
-
-
-def _train(config: RunConfig, registry: Registry) -> int:
-    """Run; the progress says how it ended, where things are, and what to type next."""
-    from rheos.runs.experiment import run_experiment
-    from rheos.runs.status import RunState
-    from rheos_cli.progress import Progress
-
-    result = run_experiment(config, registry, observers=[Progress()])
-    return EXIT_INTERRUPTED if result.state is RunState.INTERRUPTED else 0

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from rheos.environments.environment import VectorStep
 from rheos.environments.failures import environment_failed
-from rheos.environments.transitions import flags_of, numbers_of, values_of_reset, values_of_step
+from rheos.environments.transitions import signals_of_all, values_of_reset, values_of_step
 from rheos.errors import ConfigError, EnvironmentFailed
 from rheos.seeds import integer_seed_for
 from rheos.spaces import Spaces
@@ -99,11 +99,13 @@ class NativeEnvironments:
         """Take one action in each environment."""
         self._steps += 1
         try:
-            observations, rewards, terminated, truncated, info = values_of_step(self._env.step(actions))
+            stepped: Any = self._env.step(actions)
+            try:
+                observations, rewards, terminated, truncated, info = stepped
+            except (TypeError, ValueError):
+                observations, rewards, terminated, truncated, info = values_of_step(stepped)
             self._check_batch(observations)
-            rewards = numbers_of("reward", rewards, self.num_envs)
-            terminated = flags_of("terminated", terminated, self.num_envs)
-            truncated = flags_of("truncated", truncated, self.num_envs)
+            rewards, terminated, truncated = signals_of_all(rewards, terminated, truncated, self.num_envs)
             ended = terminated | truncated
             if self._mode is AutoresetMode.NEXT_STEP:
                 return self._after_next_step(observations, rewards, terminated, truncated, ended)

@@ -90,15 +90,21 @@ class SerialEnvironments:
             for index, (env, action) in enumerate(
                 zip(self._envs, iterate(self._batched_actions, actions), strict=True)
             ):
-                observation, reward, is_terminated, is_truncated, _ = values_of_step(env.step(action))
-                reward, is_terminated, is_truncated = signals_of(reward, is_terminated, is_truncated)
+                stepped = env.step(action)
+                try:
+                    observation, reward, is_terminated, is_truncated, _ = stepped
+                except (TypeError, ValueError):
+                    observation, reward, is_terminated, is_truncated, _ = values_of_step(stepped)
+                # what most steps give is not worth a call
+                if type(reward) is not float or is_terminated is not False or is_truncated is not False:
+                    reward, is_terminated, is_truncated = signals_of(reward, is_terminated, is_truncated)
                 rewards[index] = reward
                 if is_terminated or is_truncated:
                     terminated[index], truncated[index] = is_terminated, is_truncated
                     check(observation)
                     final_observations.append(deepcopy(observation))  # reset may write into the same array
                     observation, _ = values_of_reset(env.reset())
-                # what is exactly as its space says is not worth a call
+                # nor is what is exactly as its space says
                 if shape is None or getattr(observation, "shape", None) != shape or observation.dtype is not dtype:
                     check(observation)
                 observations[index] = observation

@@ -10,12 +10,13 @@ import numpy.typing as npt
 
 from rheos.errors import ShapeError
 
-__all__ = ["flags_of", "numbers_of", "signals_of", "values_of_reset", "values_of_step"]
+__all__ = ["signals_of", "signals_of_all", "values_of_reset", "values_of_step"]
 
 _STEP = ("observation", "reward", "terminated", "truncated", "info")
 _RESET = ("observation", "info")
 _REALS = frozenset({float, int, np.float64, np.float32, np.int64})
 _FLAGS = frozenset({bool, np.bool_})
+_BOOL = np.dtype(np.bool_)
 
 
 def values_of_step(stepped: Any) -> Sequence[Any]:
@@ -70,31 +71,42 @@ def signals_of(reward: Any, terminated: Any, truncated: Any) -> tuple[float, boo
     return float(reward), bool(terminated), bool(truncated)
 
 
-def numbers_of(name: str, values: Any, num_envs: int) -> npt.NDArray[np.float32]:
-    """Return the rewards of a vector environment, `[B]`.
+def signals_of_all(
+    rewards: Any, terminated: Any, truncated: Any, num_envs: int
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Return what a vector environment says of a step, `[B]` each.
 
     Raises:
-        ShapeError: if there is not one for each environment.
-        TypeError: if they are no real numbers.
+        ShapeError: if there is not one value for each environment.
+        TypeError: if the rewards are no real numbers, or a flag is neither True nor False, nor 1 nor 0.
+
+    Example:
+        >>> signals_of_all([1, 0.5], [0, 1], [False, False], 2)
+        (array([1. , 0.5], dtype=float32), array([False,  True]), array([False, False]))
     """
-    return _array(name, values, num_envs, "numbers").astype(np.float32, copy=False)
+    rewards, terminated, truncated = np.asarray(rewards), np.asarray(terminated), np.asarray(truncated)
+    is_usual = rewards.dtype.kind == "f" and terminated.dtype is _BOOL and truncated.dtype is _BOOL
+    if not (is_usual and (num_envs,) == rewards.shape == terminated.shape == truncated.shape):
+        _refuse("reward", rewards, num_envs, "numbers")
+        terminated = _flags("terminated", terminated, num_envs)
+        truncated = _flags("truncated", truncated, num_envs)
+    return rewards.astype(np.float32, copy=False), terminated, truncated
 
 
-def flags_of(name: str, values: Any, num_envs: int) -> npt.NDArray[np.bool_]:
-    """Return the flags of a vector environment, `[B]`.
-
-    Raises:
-        ShapeError: if there is not one for each environment.
-        TypeError: if they are neither True nor False, nor 1 nor 0.
-    """
-    flags = _array(name, values, num_envs, "bools")
-    if flags.dtype == np.bool_:
-        return flags
+def _flags(name: str, flags: npt.NDArray[Any], num_envs: int) -> npt.NDArray[np.bool_]:
+    _refuse(name, flags, num_envs, "bools")
     is_flag = (flags == 0) | (flags == 1)
     if not is_flag.all():
         index = int(np.argmin(is_flag))
         raise TypeError(f"{name} is {flags[index]} in environment {index}, expected True or False")
     return flags.astype(np.bool_)
+
+
+def _refuse(name: str, array: npt.NDArray[Any], num_envs: int, expected: str) -> None:
+    if array.shape != (num_envs,):
+        raise ShapeError(f"{name} has shape {array.shape}, expected ({num_envs},)")
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} has dtype {array.dtype}, expected {expected}")
 
 
 def _values(given: Any, method: str, names: tuple[str, ...]) -> Sequence[Any]:
@@ -104,15 +116,6 @@ def _values(given: Any, method: str, names: tuple[str, ...]) -> Sequence[Any]:
     if len(given) != len(names):
         raise TypeError(f"{method}() gave {len(given)} values, expected {len(names)}: {expected}")
     return given
-
-
-def _array(name: str, values: Any, num_envs: int, expected: str) -> npt.NDArray[Any]:
-    array = np.asarray(values)
-    if array.shape != (num_envs,):
-        raise ShapeError(f"{name} has shape {array.shape}, expected ({num_envs},)")
-    if array.dtype.kind not in "biuf":
-        raise TypeError(f"{name} has dtype {array.dtype}, expected {expected}")
-    return array
 
 
 def _single(name: str, value: Any, expected: str) -> Any:

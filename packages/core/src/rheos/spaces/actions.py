@@ -150,12 +150,11 @@ class _IntegerCodec:
         self.low, self.high = np.full(self.size, -np.inf), np.full(self.size, np.inf)
 
     def decode(self, encoded: _Array) -> _Array:
-        actions = encoded.astype(np.int64)  # a narrower dtype may hold the sum only
         if self._shape is not None:
-            actions = actions.reshape(len(encoded), *self._shape)
-        if self._has_start:
-            actions += self._start
-        return actions.astype(self._dtype, copy=False)
+            encoded = encoded.reshape(len(encoded), *self._shape)
+        if not self._has_start:
+            return encoded.astype(self._dtype)
+        return (encoded.astype(np.int64) + self._start).astype(self._dtype, copy=False)  # may hold the sum only
 
     def encode(self, actions: _Array) -> _Array:
         encoded: _Array = (actions.astype(np.int64) - self._start).astype(np.int32)

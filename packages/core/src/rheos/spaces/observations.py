@@ -20,6 +20,7 @@ ACTION_MASK = "action_mask"
 """The column, and the key of a Dict space, that says which actions are allowed."""
 
 _ROOT = "observations"
+_FLOAT32 = np.dtype(np.float32)
 _Write = Callable[[npt.NDArray[Any], npt.NDArray[Any]], None]
 """Encodes a leaf's batch `[B, ...]` into its place in a column."""
 
@@ -114,8 +115,9 @@ class ObservationAdapter:
             if out is not None:
                 out[_ROOT][...] = batch if self._is_vector else np.asarray(batch).reshape(len(batch), -1)
                 return out
-            flat = np.asarray(batch).reshape(len(batch), self._flat_size)
-            return {_ROOT: flat.astype(np.float32, copy=False)}
+            if not (self._is_vector and getattr(batch, "dtype", None) is _FLOAT32):
+                batch = np.asarray(batch).reshape(len(batch), self._flat_size).astype(np.float32, copy=False)
+            return {_ROOT: batch}
         if out is None:
             if self._is_bytes:
                 return {_ROOT: np.asarray(batch).reshape(len(batch), *self.columns[_ROOT].shape)}

@@ -203,12 +203,15 @@ class MultiCategorical:
         return xp.reshape(params, (*params.shape[:-1], count, width))
 
     @cached_property
-    def _places(self) -> npt.NDArray[np.int32]:
-        """Where each cell of the table comes from; the place behind the logits has the forbidden one."""
+    def _places(self) -> tuple[int, ...]:
+        """Where each cell of the table comes from; the place behind the logits has the forbidden one.
+
+        Python's own numbers, which a backend may compile into its graph.
+        """
         ends = np.cumsum(self.nvec)
         column = np.arange(max(self.nvec))
         places = np.where(column < np.array(self.nvec)[:, None], (ends - self.nvec)[:, None] + column, ends[-1])
-        return places.ravel().astype(np.int32)
+        return tuple(places.ravel().tolist())
 
 
 def _draw_gumbel(generator: np.random.Generator, shape: tuple[int, int]) -> npt.NDArray[np.float32]:
