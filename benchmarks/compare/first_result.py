@@ -9,7 +9,6 @@ trained. The import of torch alone is beside them: it is most of the time of bot
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import statistics
 import subprocess

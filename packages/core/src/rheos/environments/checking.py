@@ -217,9 +217,9 @@ def _of_extremes(env: gym.Env[Any, Any]) -> Finding:
         for part in adapter.parts:
             if isinstance(part.leaf.space, spaces.Box):
                 encoded[:, part.place] = value
+        action = next(iter(gym.vector.utils.iterate(_batch_space(env), adapter.decode(encoded))))
         try:
             env.reset(seed=0)
-            action = next(iter(gym.vector.utils.iterate(_batch_space(env), adapter.decode(encoded))))
             env.step(action)
         except Exception as error:
             return Finding("actions", Verdict.PROBLEM, f"the action {action} of its space raised {cause_of(error)}")
@@ -330,9 +330,15 @@ def _random_actions(actions: ActionAdapter, generator: np.random.Generator) -> A
         if isinstance(space, spaces.Box):
             flat[:, part.place] = generator.uniform(-1.0, 1.0, flat[:, part.place].shape)
         else:
-            most = 2 if isinstance(space, spaces.MultiBinary) else np.ravel(getattr(space, "nvec", None) or space.n)
-            flat[:, part.place] = generator.integers(0, most, flat[:, part.place].shape)
+            flat[:, part.place] = generator.integers(0, _num_values(space), flat[:, part.place].shape)
     return encoded
+
+
+def _num_values(space: Any) -> Any:
+    """Return how many values each entry of a discrete leaf has."""
+    if isinstance(space, spaces.MultiBinary):
+        return 2
+    return space.nvec.ravel() if isinstance(space, spaces.MultiDiscrete) else space.n
 
 
 def _close(env: gym.Env[Any, Any]) -> Finding:
