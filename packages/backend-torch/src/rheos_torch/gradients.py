@@ -77,6 +77,8 @@ def compiled_gradients(
         grad_norm = _clip(gradient, max_grad_norm)
         return gradient, {**metrics, "loss": value, "grad_norm": grad_norm}
 
+    from torch._dynamo.exc import TorchDynamoException  # half a second to import, and only for this
+
     # One thread compiles: a pool of processes would outlive what they are for.
     compiled = torch.compile(gradients, fullgraph=True, options={"compile_threads": 1})
 
@@ -88,8 +90,8 @@ def compiled_gradients(
             with torch.no_grad():
                 gradient, metrics = compiled(trained.flat, dict(batch), scalars)
         # An AssertionError is how torch 2.13 fails on a NumPy array among a loss's constants, where it takes a tuple.
-        except (torch._dynamo.exc.TorchDynamoException, AssertionError) as error:
-            reason = " ".join(line.strip() for line in str(error).strip().splitlines()[:2])
+        except (TorchDynamoException, AssertionError) as error:
+            reason = " ".join(line.strip() for line in str(error).strip().splitlines()[:2])[:200]
             raise ConfigError(
                 f"backend.mode: torch cannot compile the loss ({reason}): use backend.mode=eager."
             ) from error

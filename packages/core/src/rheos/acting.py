@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rheos.arrays.numpy_namespace import numpy_xp
@@ -47,26 +48,19 @@ class Acting:
         *,
         in_numpy: bool = True,
     ) -> None:
+        prepared: Callable[[Function], Act]
         self._load: Callable[[Mapping[str, npt.NDArray[np.float32]]], None]
-        compile_function: Callable[[Function], Act]
         if in_numpy and acts_in_numpy(policy.networks):
             networks = NumpyNetworks(policy.networks, weights)
-            self._load = networks.load
-
-            def compile_function(function: Function) -> Act:
-                return lambda columns: function(numpy_xp, networks, columns)
+            self._load, prepared = networks.load, partial(_in_numpy, networks)
         else:
             backend = make_backend()
             native = backend.build(policy.networks, weights)
-            self._load = lambda arrays: backend.load(native, arrays)
+            self._load, prepared = partial(backend.load, native), partial(backend.infer, networks=native)
 
-            def compile_function(function: Function) -> Act:
-                return backend.infer(function, native)
-
-        self.explore = compile_function(policy.explore)
-        self.exploit = compile_function(policy.exploit)
-        self.annotate = None if policy.annotate is None else compile_function(policy.annotate)
-        self.value = None if policy.value is None else compile_function(policy.value)
+        self.explore, self.exploit = prepared(policy.explore), prepared(policy.exploit)
+        self.annotate = None if policy.annotate is None else prepared(policy.annotate)
+        self.value = None if policy.value is None else prepared(policy.value)
 
     def load(self, weights: Mapping[str, npt.NDArray[np.float32]]) -> None:
         """Act with these weights from now on.
@@ -75,3 +69,7 @@ class Acting:
             ShapeError: if a weight is missing, unknown or misshapen; then nothing has changed.
         """
         self._load(weights)
+
+
+def _in_numpy(networks: NumpyNetworks, function: Function) -> Act:
+    return lambda columns: function(numpy_xp, networks, columns)

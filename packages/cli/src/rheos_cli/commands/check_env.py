@@ -12,7 +12,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rheos.errors import ConfigError, UnknownName, UsageError
 
@@ -82,13 +82,14 @@ def _makers(name: str, kwargs: dict[str, Any]) -> tuple[MakeOne, MakeMany | None
     if module_name:
         sys.path.insert(0, os.getcwd())  # as `python -m` does: the user's own file lies here
         try:
-            found = getattr(_imported(module_name, name), attribute, None)
+            found: Any = getattr(_imported(module_name, name), attribute, None)
         finally:
             sys.path.pop(0)
         if found is not None and not callable(found):
             raise UsageError(f"{name}: {attribute} is a {type(found).__name__}, expected a class or a function")
         if found is not None:
-            return partial(found, **kwargs), None
+            make_own: MakeOne = partial(cast("Callable[..., Any]", found), **kwargs)
+            return make_own, None
     try:
         spec = find_spec(name)
     except UnknownName as error:
