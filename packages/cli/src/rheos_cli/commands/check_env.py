@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
+import inspect
 import io
 import json
 import os
@@ -38,7 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="an id of Gymnasium (CartPole-v1, module:MyEnv-v0), or a class or function that makes one (module:MyEnv)",
     )
     parser.add_argument(
-        "kwargs", nargs="*", metavar="KEY=VALUE", help="arguments of the environment, values as JSON or else text"
+        "kwargs",
+        nargs="*",
+        metavar="KEY=VALUE",
+        help="of its constructor, as in `rheos train`; env.kwargs.KEY=VALUE is the same",
     )
     parser.add_argument("--seconds", type=float, default=5.0, help="how long to step it, about (default: 5)")
     parser.add_argument("--json", action="store_true", help="print JSON: the findings, and whether all is well")
@@ -65,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     return EXIT_PROBLEM if has_problem else 0
 
 
-def _makers(name: str, kwargs: dict[str, Any]) -> tuple[MakeOne, MakeMany | None]:
+def _makers(name: str, kwargs: dict[str, Any]) -> tuple[MakeOne | None, MakeMany | None]:
     """Return how to make the environment, and how to make many at once where it brings that.
 
     Raises:
@@ -73,6 +77,7 @@ def _makers(name: str, kwargs: dict[str, Any]) -> tuple[MakeOne, MakeMany | None
         UsageError: if a module cannot be imported, or the name in it cannot be called.
     """
     import gymnasium as gym
+    from gymnasium.envs.registration import load_env_creator
 
     from rheos.environments.gym import find_spec
 
@@ -88,6 +93,7 @@ def _makers(name: str, kwargs: dict[str, Any]) -> tuple[MakeOne, MakeMany | None
         if found is not None and not callable(found):
             raise UsageError(f"{name}: {attribute} is a {type(found).__name__}, expected a class or a function")
         if found is not None:
+            _refuse_misfits(name, found, kwargs)
             make_own: MakeOne = partial(cast("Callable[..., Any]", found), **kwargs)
             return make_own, None
     try:
@@ -103,7 +109,13 @@ def _makers(name: str, kwargs: dict[str, Any]) -> tuple[MakeOne, MakeMany | None
     def make_vector(num_envs: int) -> gym.vector.VectorEnv[Any, Any, Any]:
         return gym.make_vec(spec, num_envs, vectorization_mode="vector_entry_point", **kwargs)
 
-    make = partial(gym.make, spec, disable_env_checker=True, **kwargs)
+    make = None
+    if spec.entry_point is not None:
+        with contextlib.suppress(ImportError, AttributeError):  # gym.make tells what is missing
+            entry_point = spec.entry_point
+            creator = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
+            _refuse_misfits(name, creator, {**spec.kwargs, **kwargs})
+        make = partial(gym.make, spec, disable_env_checker=True, **kwargs)
     return make, make_vector if has_vector else None
 
 
@@ -119,27 +131,68 @@ def _imported(module: str, name: str) -> Any:
 
 
 def _kwargs(words: list[str]) -> dict[str, Any]:
+    """Read arguments of the environment by Hydra's grammar, so that a value means here what it means to train."""
+    if not words:
+        return {}
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    parser = OverridesParser.create()
     kwargs: dict[str, Any] = {}
     for word in words:
-        key, equals, value = word.partition("=")
+        key, equals, value = word.lstrip("+").removeprefix("env.kwargs.").partition("=")
         if not equals or not key.isidentifier():
             raise UsageError(f"{word}: cannot be read, expected KEY=VALUE, an argument of the environment")
         try:
-            kwargs[key] = json.loads(value)
-        except ValueError:
-            kwargs[key] = value
+            override = parser.parse_override(f"{key}={value}")
+        except HydraException as error:
+            raise UsageError(f"{word}: cannot be read: {' '.join(str(error).split())}") from error
+        if override.is_sweep_override():
+            raise UsageError(f"{word}: got several values, expected one: a sweep is for `rheos train -m`")
+        kwargs[key] = override.value()
     return kwargs
+
+
+def _refuse_misfits(name: str, creator: Callable[..., Any], kwargs: dict[str, Any]) -> None:
+    """Refuse arguments that a constructor does not take, or lacks; what has no signature tells when it is called."""
+    try:
+        signature = inspect.signature(creator)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(**kwargs)
+    except TypeError as error:
+        takes = ", ".join(signature.parameters) or "none"
+        raise ConfigError(f"{name}: {error}; it takes {takes}") from error
 
 
 def _quietly(findings: Iterator[Finding]) -> Iterator[Finding]:
     """Keep what the environment prints, and warnings that its user cannot act upon, out of the findings."""
     while True:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        with warnings.catch_warnings(), _silence():
             warnings.simplefilter("ignore")
             finding = next(findings, None)
         if finding is None:
             return
         yield finding
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Drop what is written to stdout and stderr, by code in C, too."""
+    with contextlib.ExitStack() as stack:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        nowhere = stack.enter_context(open(os.devnull, "w"))
+        for number in (1, 2):
+            with contextlib.suppress(OSError):  # it is closed
+                kept = os.dup(number)
+                stack.callback(os.close, kept)
+                stack.callback(os.dup2, kept, number)
+                os.dup2(nowhere.fileno(), number)
+        stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
+        yield
 
 
 def _shown_on_a_console(name: str) -> Callable[[Finding], None]:
