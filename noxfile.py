@@ -148,9 +148,11 @@ def install(session: nox.Session, *arguments: str) -> None:
 
 def install_everything(session: nox.Session, *tools: str, extras: Mapping[str, str] = MappingProxyType({})) -> None:
     """Install every package, editable, and tools; the build tools once, not once for each package."""
-    folders = [f"./packages/{name}{extras.get(name, '')}" for name in PACKAGES]
     install(session, *BUILD_TOOLS, *tools)
-    install(session, "--no-build-isolation", *(part for folder in folders for part in ("-e", folder)))
+    install(session, "--no-build-isolation", *(part for name in PACKAGES for part in ("-e", f"./packages/{name}")))
+    if extras:  # afterwards: pip looks for a package with extras elsewhere when another one needs it without
+        folders = [f"./packages/{name}{extra}" for name, extra in extras.items()]
+        install(session, "--no-build-isolation", *(part for folder in folders for part in ("-e", folder)))
 
 
 def with_needs(package: str) -> list[str]:
