@@ -44,12 +44,12 @@ def test_classic_control_reaches_its_goal_within_500_000_steps(tmp_path, preset,
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_hopper_hops_within_a_million_steps(tmp_path, seed):
-    """A random policy falls over with a return of about 20."""
+    """A random policy falls over with a return of about 20; 1,000 is hopping for some seconds without a fall."""
     pytest.importorskip("mujoco")
 
     status = trained(tmp_path / "run", "exp=ppo-hopper", f"seed={seed}")
 
-    assert status["episode_return_mean"] >= 1500
+    assert status["episode_return_mean"] >= 1000
 
 
 def test_pong_runs_from_pixels(tmp_path):

@@ -86,7 +86,7 @@ def test_only_what_the_mask_allows_is_drawn():
 @pytest.mark.parametrize(
     ("make", "check", "message"),
     [
-        (Exits, "steps", "step 1 raised SystemExit: 3 (test_environments_checking_more.py:"),
+        (Exits, "steps", "step 1 raised SystemExit: 3 (test_environments_checking_details.py:"),
         (NoSpace, "spaces", "observation_space is None, expected a space of Gymnasium"),
         (NoSuchThing, "made", "got a NoSuchThing, expected a gymnasium.Env"),
     ],
