@@ -17,28 +17,19 @@ _LOG_2PI = math.log(2.0 * math.pi)
 
 
 @dataclass(frozen=True)
-class DiagonalGaussian:
-    """Independent normals; params are means and log standard deviations `[..., 2 size]`, actions float32 `[..., size]`.
-
-    Densities are those of the sample itself: an environment that takes bounded actions clips what it is
-    given, never what is stored.
-
-    Example:
-        >>> from rheos.arrays.numpy_namespace import numpy_xp as xp
-        >>> DiagonalGaussian(2).log_prob(xp, xp.zeros((1, 4)), xp.zeros((1, 2)))
-        array([-1.837877], dtype=float32)
-    """
+class _Normals:
+    """What the distributions made of independent normals have in common."""
 
     size: int
 
     @property
     def num_outputs(self) -> int:
-        """One mean for each dimension."""
+        """One mean for each dimension, of the normals themselves."""
         return self.size
 
     @property
     def num_log_stds(self) -> int:
-        """One log standard deviation for each dimension."""
+        """One log standard deviation for each dimension, of the normals themselves."""
         return self.size
 
     @property
@@ -54,6 +45,20 @@ class DiagonalGaussian:
     def draw_noise(self, generator: np.random.Generator, num: int) -> npt.NDArray[np.float32]:
         """Draw standard normal noise for `num` samples, `[num, size]`."""
         return generator.standard_normal((num, self.size), np.float32)
+
+
+@dataclass(frozen=True)
+class DiagonalGaussian(_Normals):
+    """Independent normals; params are means and log standard deviations `[..., 2 size]`, actions float32 `[..., size]`.
+
+    Densities are those of the sample itself: an environment that takes bounded actions clips what it is
+    given, never what is stored.
+
+    Example:
+        >>> from rheos.arrays.numpy_namespace import numpy_xp as xp
+        >>> DiagonalGaussian(2).log_prob(xp, xp.zeros((1, 4)), xp.zeros((1, 2)))
+        array([-1.837877], dtype=float32)
+    """
 
     def sample(self, xp: ArrayNamespace, params: Array, noise: Array) -> Array:
         """Return mean + std · noise, through which gradients flow."""
@@ -103,7 +108,7 @@ _WEIGHTS = _weights / _weights.sum()
 
 
 @dataclass(frozen=True)
-class SquashedGaussian:
+class SquashedGaussian(_Normals):
     """Normals u squashed to tanh(u); params are those of u `[..., 2 size]`, actions `[..., size]` float32, within ±1.
 
     A sample is kept within ±(1 - 1e-6), which |u| < 7.25 reaches: float32 has hardly any numbers nearer to 1, so that u
@@ -118,32 +123,6 @@ class SquashedGaussian:
     Source:
         Haarnoja et al. 2018, arXiv:1801.01290, appendix C.
     """
-
-    size: int
-
-    @property
-    def num_outputs(self) -> int:
-        """One mean for each dimension, before tanh."""
-        return self.size
-
-    @property
-    def num_log_stds(self) -> int:
-        """One log standard deviation for each dimension, before tanh."""
-        return self.size
-
-    @property
-    def action_shape(self) -> tuple[int, ...]:
-        """A number for each dimension."""
-        return (self.size,)
-
-    @property
-    def is_discrete(self) -> bool:
-        """False: actions are float32."""
-        return False
-
-    def draw_noise(self, generator: np.random.Generator, num: int) -> npt.NDArray[np.float32]:
-        """Draw standard normal noise for `num` samples, `[num, size]`."""
-        return self._normal.draw_noise(generator, num)
 
     def sample(self, xp: ArrayNamespace, params: Array, noise: Array) -> Array:
         """Return tanh(mean + std · noise) within ±(1 - 1e-6), through which gradients flow."""
