@@ -12,70 +12,50 @@ from gymnasium import spaces
 
 from rheos.environments.checking import Verdict, check_environment
 from rheos.environments.native import AutoresetMode
-from rheos.testing.environments import CountingVectorEnv
+from rheos.testing.environments import CountingVectorEnv, SoundEnv
 
 QUICK = 0.2
 """Seconds of stepping; hundreds of steps of the environments here."""
 
 
-class Sound(gym.Env):
-    """A random walk in [-1, 1] that ends after ten steps."""
-
-    metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012 - as Gymnasium has it
-    observation_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
-    action_space = spaces.Discrete(2)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.count = 0
-        return self.observe(), {}
-
-    def step(self, action):
-        self.count += 1
-        return self.observe(), 1.0, False, self.count >= 10, {}
-
-    def observe(self):
-        return self.np_random.uniform(-1.0, 1.0, 2).astype(np.float32)
-
-
-class NoInfo(Sound):
+class NoInfo(SoundEnv):
     def reset(self, *, seed=None, options=None):
         return super().reset(seed=seed)[0]
 
 
-class FourValues(Sound):
+class FourValues(SoundEnv):
     def step(self, action):
         return super().step(action)[:4]
 
 
-class NaNReward(Sound):
+class NaNReward(SoundEnv):
     def step(self, action):
         observation, _, *rest = super().step(action)
         return observation, float("nan") if self.count == 3 else 1.0, *rest
 
 
-class TextReward(Sound):
+class TextReward(SoundEnv):
     def step(self, action):
         observation, _, *rest = super().step(action)
         return observation, "one", *rest
 
 
-class TooFar(Sound):
+class TooFar(SoundEnv):
     def observe(self):
         return super().observe() + np.float32(5.0)
 
 
-class OtherShape(Sound):
+class OtherShape(SoundEnv):
     def observe(self):
         return np.zeros(3, np.float32)
 
 
-class Raises(Sound):
+class Raises(SoundEnv):
     def step(self, action):
         raise ZeroDivisionError("division by zero")
 
 
-class RaisesAtTheBound(Sound):
+class RaisesAtTheBound(SoundEnv):
     action_space = spaces.Box(-2.0, 2.0, (1,), np.float32)
 
     def step(self, action):
@@ -84,23 +64,23 @@ class RaisesAtTheBound(Sound):
         return super().step(action)
 
 
-class Endless(Sound):
+class Endless(SoundEnv):
     def step(self, action):
         observation, reward, terminated, _, info = super().step(action)
         return observation, reward, terminated, False, info
 
 
-class Unseeded(Sound):
+class Unseeded(SoundEnv):
     def observe(self):
         return np.array([random.uniform(-1, 1)] * 2, np.float32)
 
 
-class AlwaysTheSame(Sound):
+class AlwaysTheSame(SoundEnv):
     def observe(self):
         return np.zeros(2, np.float32)
 
 
-class WritesOver(Sound):
+class WritesOver(SoundEnv):
     def observe(self):
         if not hasattr(self, "buffer"):
             self.buffer = np.zeros(2, np.float32)
@@ -108,16 +88,16 @@ class WritesOver(Sound):
         return self.buffer
 
 
-class TakesText(Sound):
+class TakesText(SoundEnv):
     action_space = spaces.Text(5)
 
 
-class CannotClose(Sound):
+class CannotClose(SoundEnv):
     def close(self):
         raise OSError("busy")
 
 
-class CannotBeFilmed(Sound):
+class CannotBeFilmed(SoundEnv):
     metadata = {"render_modes": ["human"]}  # noqa: RUF012
 
 
@@ -130,7 +110,7 @@ def found(make, make_vector=None):
 
 
 def test_a_sound_environment_has_no_findings_but_good_ones():
-    assert {Verdict.OK} == {finding.verdict for finding in found(Sound).values()}
+    assert {Verdict.OK} == {finding.verdict for finding in found(SoundEnv).values()}
 
 
 @pytest.mark.parametrize(
@@ -192,13 +172,13 @@ def test_a_vector_environment_that_does_not_say_when_it_resets_is_a_problem():
             super().__init__([3] * num_envs, AutoresetMode.NEXT_STEP)
             self.metadata = {}
 
-    finding = found(Sound, Silent)["vector steps"]
+    finding = found(SoundEnv, Silent)["vector steps"]
 
     assert Verdict.PROBLEM == finding.verdict
     assert "autoreset_mode" in finding.message
 
 
 def test_a_vector_environment_that_sees_something_else_than_one_alone_is_a_warning():
-    finding = found(Sound, lambda num: CountingVectorEnv([3] * num, AutoresetMode.SAME_STEP))["vector spaces"]
+    finding = found(SoundEnv, lambda num: CountingVectorEnv([3] * num, AutoresetMode.SAME_STEP))["vector spaces"]
 
     assert Verdict.WARNING == finding.verdict

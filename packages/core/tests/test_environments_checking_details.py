@@ -12,29 +12,11 @@ from gymnasium import spaces
 from rheos.environments.checking import check_environment
 from rheos.environments.findings import Verdict
 from rheos.environments.native import AutoresetMode
-from rheos.testing.environments import CountingEnv, CountingVectorEnv
+from rheos.testing.environments import CountingEnv, CountingVectorEnv, SoundEnv
 
 
-class Sound(gym.Env):
-    metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012 - as Gymnasium has it
-    observation_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
-    action_space = spaces.Discrete(2)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.count = 0
-        return self.observe(), {}
-
-    def step(self, action):
-        self.count += 1
-        return self.observe(), 1.0, False, self.count >= 10, {}
-
-    def observe(self):
-        return self.np_random.uniform(-1.0, 1.0, 2).astype(np.float32)
-
-
-class Masked(Sound):
-    observation_space = spaces.Dict(place=Sound.observation_space, action_mask=spaces.MultiBinary(2))
+class Masked(SoundEnv):
+    observation_space = spaces.Dict(place=SoundEnv.observation_space, action_mask=spaces.MultiBinary(2))
 
     def step(self, action):
         assert action == 1, "not allowed"
@@ -44,21 +26,21 @@ class Masked(Sound):
         return {"place": super().observe(), "action_mask": np.array([0, 1], np.int8)}
 
 
-class Exits(Sound):
+class Exits(SoundEnv):
     def step(self, action):
         sys.exit(3)
 
 
-class NoSpace(Sound):
+class NoSpace(SoundEnv):
     observation_space = None
 
 
-class Wide(Sound):
+class Wide(SoundEnv):
     def observe(self):
         return super().observe().astype(np.float64)
 
 
-class DrawsWhenMade(Sound):
+class DrawsWhenMade(SoundEnv):
     def __init__(self):
         self.shift = np.random.default_rng().uniform(-0.4, 0.4)
 
@@ -66,7 +48,7 @@ class DrawsWhenMade(Sound):
         return (super().observe() * 0.5 + self.shift).astype(np.float32)
 
 
-class SeedsItself(Sound):
+class SeedsItself(SoundEnv):
     def reset(self, *, seed=None, options=None):
         return super().reset(seed=7 if seed is None else seed)
 
@@ -127,7 +109,7 @@ def test_choices_of_several_values_are_drawn_for_vector_environments():
             self.single_action_space = spaces.MultiDiscrete([2, 3])
             self.action_space = gym.vector.utils.batch_space(self.single_action_space, num_envs)
 
-    assert Verdict.OK == found(Sound, Choices)["vector steps"].verdict
+    assert Verdict.OK == found(SoundEnv, Choices)["vector steps"].verdict
 
 
 def test_resetting_in_the_same_step_while_declaring_the_next_one_is_a_problem():
@@ -136,7 +118,7 @@ def test_resetting_in_the_same_step_while_declaring_the_next_one_is_a_problem():
             super().__init__([3] * num_envs, AutoresetMode.SAME_STEP)
             self.metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP.value}
 
-    finding = found(Sound, Misdeclared)["autoreset"]
+    finding = found(SoundEnv, Misdeclared)["autoreset"]
 
     assert Verdict.PROBLEM == finding.verdict
     assert "step 3: says AutoresetMode.NEXT_STEP, but gives final_obs" in finding.message

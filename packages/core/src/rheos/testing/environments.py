@@ -17,7 +17,7 @@ from rheos.environments.native import AutoresetMode, NativeEnvironments
 from rheos.environments.serial import SerialEnvironments
 from rheos.spaces import Spaces
 
-__all__ = ["CountingEnv", "CountingVectorEnv", "FailingEnv", "FaultyEnv", "FunctionEnvironment"]
+__all__ = ["CountingEnv", "CountingVectorEnv", "FailingEnv", "FaultyEnv", "FunctionEnvironment", "SoundEnv"]
 
 _OBSERVATION = spaces.Box(0.0, np.inf, (1,), np.float32)
 
@@ -139,6 +139,37 @@ class FaultyEnv(CountingEnv):
         if len(self.actions) == self._at_step:
             given.update(self._faults)
         return given["observation"], given["reward"], given["terminated"], given["truncated"], info
+
+
+class SoundEnv(gym.Env[Any, Any]):
+    """An environment with nothing to find fault with: subclass it, and break what a test is about.
+
+    It observes two random numbers in [-1, 1], whatever is done, and every episode is truncated after ten steps.
+
+    Example:
+        >>> class Raises(SoundEnv):
+        ...     def step(self, action):
+        ...         raise ZeroDivisionError("division by zero")
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"]}  # noqa: RUF012 - as Gymnasium annotates it
+    observation_space: spaces.Space[Any] = spaces.Box(-1.0, 1.0, (2,), np.float32)
+    action_space: spaces.Space[Any] = spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode."""
+        super().reset(seed=seed)
+        self.count = 0
+        return self.observe(), {}
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Count a step; the reward is 1."""
+        self.count += 1
+        return self.observe(), 1.0, False, self.count >= 10, {}
+
+    def observe(self) -> Any:
+        """Draw what is observed."""
+        return self.np_random.uniform(-1.0, 1.0, 2).astype(np.float32)
 
 
 class CountingVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
