@@ -171,8 +171,8 @@ class Player:
         bad = np.flatnonzero(is_playing & ~np.isfinite(rewards))
         if bad.size:
             raise EnvironmentFailed(
-                f"{self._name}-{first}, environment {bad[0]}, step {step}: the reward is {rewards[bad[0]]}, "
-                "expected a finite number."
+                f"{self._name}-{first}, environment {bad[0]}, step {step}: reward is {rewards[bad[0]]}, "
+                "expected a finite number"
             )
 
     def _make(self, policy: Policy, first: int, count: int) -> VectorEnvironment:
