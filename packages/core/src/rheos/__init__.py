@@ -33,11 +33,14 @@ if TYPE_CHECKING:
     from rheos.runs.training import train as train
     from rheos.scheduler.flow import Flow as Flow
     from rheos.scheduler.flow import run as run
+    from rheos.scheduler.recovery import FailurePolicy as FailurePolicy
     from rheos.seeds import generator_for as generator_for
     from rheos.spaces import Spaces as Spaces
     from rheos.streams.actors import Actor as Actor
     from rheos.streams.actors import ActorGroup as ActorGroup
+    from rheos.streams.actors import EndOfShard as EndOfShard
     from rheos.streams.actors import NotReady as NotReady
+    from rheos.streams.actors import Placement as Placement
     from rheos.streams.actors import Published as Published
     from rheos.streams.actors import Route as Route
     from rheos.streams.stream import ShardedStream as ShardedStream
@@ -54,14 +57,17 @@ _HOMES = {
     "Adam": "rheos.backend",
     "Batch": "rheos.batches",
     "BatchInfo": "rheos.batches",
+    "EndOfShard": "rheos.streams.actors",
     "Environment": "rheos.environments.environment",
     "Episode": "rheos.batches",
     "EvaluationResult": "rheos.runs.evaluation_result",
+    "FailurePolicy": "rheos.scheduler.recovery",
     "Flow": "rheos.scheduler.flow",
     "LearnerReport": "rheos.reports",
     "MLP": "rheos.networks.specs",
     "NotReady": "rheos.streams.actors",
     "Parameter": "rheos.networks.specs",
+    "Placement": "rheos.streams.actors",
     "Policy": "rheos.runs.policy",
     "PolicySpec": "rheos.policies",
     "Published": "rheos.streams.actors",
@@ -95,13 +101,16 @@ __all__ = [
     "Adam",
     "Batch",
     "BatchInfo",
+    "EndOfShard",
     "Environment",
     "Episode",
     "EvaluationResult",
+    "FailurePolicy",
     "Flow",
     "LearnerReport",
     "NotReady",
     "Parameter",
+    "Placement",
     "Policy",
     "PolicySpec",
     "Published",

@@ -9,12 +9,15 @@
     │   └── RunFolderError      a folder that is no run, or a run that lacks what was asked of it
     ├── ObservationOutside      an observation has a value that its space has not
     ├── ShapeError              arrays whose shapes do not fit together (also a ValueError)
+    ├── TreeError               a state that cannot be written, or was not written by Rheos
     └── FlowError               a dataflow that cannot go on
         ├── FlowMistake         found while the flow was built or checked, before anything started
         ├── FlowStalled         nothing is outstanding and nothing can move
         ├── FlowTimeout         no item within the time that the caller gave
         ├── UserStopIteration   user code raised StopIteration, StopAsyncIteration or GeneratorExit
         ├── UserExit            user code raised SystemExit, or something else that is no Exception
+        ├── ActorDied           an actor is gone, or could not be made anew
+        ├── ActorStuck          an actor did not end in the time that it was given
         └── EnvironmentFailed   an environment raised, or gave something that is not a transition
 
 What goes on all the same is a `RheosWarning`; the command line shows it as one line, `rheos: warning: ...`.
@@ -28,6 +31,8 @@ import difflib
 from collections.abc import Iterable
 
 __all__ = [
+    "ActorDied",
+    "ActorStuck",
     "ConfigError",
     "EnvironmentFailed",
     "FlowError",
@@ -41,6 +46,7 @@ __all__ = [
     "RunFolderError",
     "ShapeError",
     "SpaceError",
+    "TreeError",
     "UnknownName",
     "UsageError",
     "UserExit",
@@ -99,6 +105,10 @@ class ShapeError(RheosError, ValueError):
     """Arrays whose shapes do not fit together."""
 
 
+class TreeError(RheosError):
+    """A state that cannot be written, or was not written by Rheos; the message gives the path of the leaf."""
+
+
 class FlowError(RheosError):
     """A dataflow that cannot go on."""
 
@@ -121,6 +131,14 @@ class UserStopIteration(FlowError):
 
 class UserExit(FlowError):
     """User code raised SystemExit, or something else that is no Exception, which would end the program."""
+
+
+class ActorDied(FlowError):
+    """An actor is gone, with what was sent to it, or could not be made anew; the message names it."""
+
+
+class ActorStuck(FlowError):
+    """An actor did not end in the time that it was given; the message names it and what it works on."""
 
 
 class EnvironmentFailed(FlowError):

@@ -10,13 +10,18 @@ __all__ = ["rheos_environments", "rheos_executors"]
 
 @hookimpl
 def rheos_executors() -> list[ExecutorSpec]:
-    """Offer the executor that runs everything in this thread."""
+    """Offer the executors that need one process."""
     return [
         ExecutorSpec(
             name="inline",
             summary="everything in this thread: reproducible bit for bit, and a debugger works",
             factory="rheos.executors.inline:make_executor",
-        )
+        ),
+        ExecutorSpec(
+            name="threads",
+            summary="every worker in a thread of this process",
+            factory="rheos.executors.threads:make_executor",
+        ),
     ]
 
 

@@ -61,10 +61,22 @@ class BackendConfig:
 
 @dataclass(frozen=True)
 class ExecutorConfig:
-    """Where the actors of the flow run."""
+    """Where the actors of the flow run, and what becomes of the run when one fails."""
 
     name: str = setting("inline", help="the plugin that runs the actors")
     workers: int = setting(1, minimum=1, help="rollout workers, each with env.num_envs environments")
+    on_failure: str = setting(
+        "raise", choices=("raise", "restart"), help="what a failed worker does: end the run, or be made anew"
+    )
+    max_restarts: int = setting(3, minimum=1, help="how often a worker is made anew, with on_failure=restart")
+    backoff_s: float = setting(
+        1.0, minimum=0.0, unit="s", help="pause before the first restart of a worker; it doubles each time"
+    )
+    min_healthy: int | None = setting(
+        None, minimum=1, help="go on without a worker that fails too often while so many are left; null: never"
+    )
+    warn_after_s: float = setting(60.0, minimum=0.0, unit="s", help="say what is waited for when nothing moves so long")
+    grace_s: float = setting(5.0, minimum=0.0, unit="s", help="how long workers may take to finish when a run ends")
 
 
 @dataclass(frozen=True)
@@ -88,9 +100,13 @@ class StopConfig:
 
 @dataclass(frozen=True)
 class CheckpointConfig:
-    """How often weights are saved; the last ones always are."""
+    """How often weights are saved, and all that the run goes on from when it is resumed; the last ones always are."""
 
     every_steps: int | None = setting(100_000, minimum=1, unit="env steps", help="save each time so many steps passed")
+    reset_environments: bool = setting(
+        True,
+        help="begin new episodes at each checkpoint, as a resumed run has to: then it repeats the uncut one bit for bit",
+    )
 
 
 @dataclass(frozen=True)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rheos.batches import BatchInfo, Episode
-from rheos.errors import UserExit, UserStopIteration
+from rheos.errors import ActorDied, UserExit, UserStopIteration
 from rheos.executors.protocol import NOTHING, Call, Control, Shared
 from rheos.reports import LearnerReport, Weights
-from rheos.streams.actors import NotReady
+from rheos.streams.actors import EndOfShard, NotReady
 from rheos.streams.nodes import label_of
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ __tracebackhide__ = True
 ENDS = (StopIteration, StopAsyncIteration, GeneratorExit)
 """What Python reads as an end, also where user code raised it by mistake."""
 
-_ATOMS = frozenset({int, float, str, bool, bytes, type(None), NotReady, BatchInfo, Episode})
+_ATOMS = frozenset({int, float, str, bool, bytes, type(None), NotReady, EndOfShard, BatchInfo, Episode})
 
 
 class Host:
@@ -35,20 +37,27 @@ class Host:
     def __init__(self, actor: Actor[Any], put: Callable[[Any], Shared[Any]]) -> None:
         self.name = actor.name
         self._put = put
+        self._factory = actor.factory
         self._functions: dict[str, Any] = {}
-        self._object = guarded(actor.factory)
+        self._object: Any = guarded(self._factory)
+        self._is_there = True
 
-    def execute(self, call: Call) -> None:
-        """Run a call and finish it with what it gave or raised; arrays in the reply become read-only."""
+    def execute(self, call: Call) -> Call:
+        """Run a call, finish it with what it gave or raised, and return it; arrays in the reply become read-only."""
+        call.began_at = perf_counter()
+        value, failure = None, None
         try:
-            call.finish(self._reply(call), None)
+            value = self._reply(call)
         except Exception as error:
-            call.finish(None, error)
+            failure = error
+        call.ended_at = perf_counter()
+        call.finish(value, failure)
+        return call
 
     def close(self) -> None:
         """Close the actor's object, if it can be closed."""
         close = getattr(self._object, "close", None)
-        if close is not None:
+        if close is not None and self._is_there:
             guarded(close)
 
     def _reply(self, call: Call) -> Any:
@@ -61,9 +70,11 @@ class Host:
             message = message.value
         if isinstance(message, Shared):
             message = message.get()
+        if not self._is_there:
+            raise ActorDied(f"{self.name} is down: it could not be made anew.")
         method = getattr(self._object, call.method)
         reply = guarded(method) if message is NOTHING else guarded(method, freeze(message))
-        for name in () if isinstance(reply, NotReady) else call.through:
+        for name in () if isinstance(reply, NotReady | EndOfShard) else call.through:
             call.failed_in = name
             reply = guarded(self._functions[name], freeze(reply))
             call.failed_in = None
@@ -71,7 +82,17 @@ class Host:
             reply = reply.with_weights(self._put(freeze(reply.weights)))
         return freeze(reply)
 
+    def _restart(self) -> None:
+        with suppress(Exception):  # it failed already; what matters is that its successor comes
+            self.close()
+        self._is_there, self._object = False, None
+        self._functions.clear()
+        self._object = guarded(self._factory)
+        self._is_there = True
+
     def _control(self, control: Control, message: Any) -> Any:
+        if control is Control.RESTART:
+            return self._restart()
         if control is Control.INSTALL:
             name, function = message
             self._functions[name] = guarded(copy.deepcopy, function)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rheos.executors.host import Host
@@ -21,11 +22,19 @@ T = TypeVar("T")
 class DriverActor:
     """An actor on the driver: a call waits in the run's queue until the scheduler runs it."""
 
-    def __init__(self, host: Host, completions: Completions) -> None:
-        self.name = host.name
-        self._host = host
+    def __init__(self, actor: Actor[Any], put: Callable[[Any], Shared[Any]], completions: Completions) -> None:
+        self.name = actor.name
+        self._host = Host(actor, put)
         self._completions = completions
         self._is_closed = False
+
+    @property
+    def alive(self) -> bool:
+        """True until it is closed: it lives as long as the driver."""
+        return not self._is_closed
+
+    def wait_until_started(self) -> None:
+        """Do nothing: its object was made at once."""
 
     def call(self, method: str | Control, message: Any = NOTHING, through: tuple[str, ...] = ()) -> Call:
         """Queue a call for the driver."""
@@ -33,8 +42,12 @@ class DriverActor:
         self._completions.later(call, self._host.execute)
         return call
 
-    def close(self) -> None:
-        """Close the actor's object once."""
+    def restart(self) -> Call:
+        """Queue the restart for the driver."""
+        return self.call(Control.RESTART)
+
+    def close(self, grace_s: float) -> None:
+        """Close the actor's object once; that takes the time that it takes."""
         if not self._is_closed:
             self._is_closed = True
             self._host.close()
@@ -47,7 +60,7 @@ class InlineExecutor:
 
     def spawn(self, actor: Actor[Any], completions: Completions) -> DriverActor:
         """Make the actor's object here and now."""
-        return DriverActor(Host(actor, self.put), completions)
+        return DriverActor(actor, self.put, completions)
 
     def put(self, value: T) -> Shared[T]:
         """Keep the value as it is: everybody is in this process."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from queue import Empty, SimpleQueue
+from threading import Event, Lock
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -39,6 +40,8 @@ class Control(Enum):
     """The message is a name: reply with the `state_dict` of the installed function, or None."""
     LOAD_FUNCTION_STATE = "load function state"
     """The message is `(name, state)`."""
+    RESTART = "restart"
+    """No message: make the actor's object anew; what was installed is gone."""
 
 
 class Shared(ABC, Generic[T_co]):
@@ -60,10 +63,29 @@ class LocalShared(Shared[T]):
         return self.value
 
 
+_WAITING = Lock()
+"""Held while somebody is added to those who wait for a call."""
+
+
 class Call:
     """A message on its way to an actor and, once finished, what came back. It may itself be a message."""
 
-    __slots__ = ("actor", "error", "failed_in", "finished", "key", "message", "method", "owner", "through", "value")
+    __slots__ = (
+        "actor",
+        "began_at",
+        "ended_at",
+        "error",
+        "failed_in",
+        "finished",
+        "incarnation",
+        "key",
+        "message",
+        "method",
+        "owner",
+        "through",
+        "value",
+        "waiting",
+    )
 
     def __init__(self, actor: str, method: str | Control, message: Any, through: tuple[str, ...]) -> None:
         self.actor = actor
@@ -74,12 +96,27 @@ class Call:
         self.value: Any = None
         self.error: Exception | None = None
         self.failed_in: str | None = None  # the installed function that raised, if one did
+        self.began_at = self.ended_at = 0.0  # by perf_counter, where the actor lives
         self.owner: Any = None
         self.key = 0
+        self.incarnation = 0  # how often its actor had been restarted when it was sent
+        self.waiting: tuple[Event, ...] = ()
 
     def finish(self, value: Any, error: Exception | None) -> None:
         """Set what came back; the executor announces the call after this."""
         self.value, self.error, self.finished = value, error, True
+        for event in self.waiting:
+            event.set()
+
+    def wait(self) -> None:
+        """Block until it has finished; for executors whose actors have threads of their own."""
+        if self.finished:
+            return
+        event = Event()
+        with _WAITING:
+            self.waiting = (*self.waiting, event)
+        if not self.finished:  # else `finish` may have looked before the event was there
+            event.wait()
 
     def __repr__(self) -> str:
         """Return the actor and the method."""
@@ -92,7 +129,7 @@ class Completions:
 
     def __init__(self) -> None:
         self._announced: SimpleQueue[Call | None] = SimpleQueue()
-        self._on_driver: deque[tuple[Call, Callable[[Call], None]]] = deque()
+        self._on_driver: deque[tuple[Call, Callable[[Call], Call]]] = deque()
         self.waited_s = 0.0
         """For how long the run has waited here, all in all."""
 
@@ -104,9 +141,18 @@ class Completions:
         """Wake the run without news. From any thread, and from a signal handler."""
         self._announced.put(None)
 
-    def later(self, call: Call, work: Callable[[Call], None]) -> None:
-        """Queue a call that the driver itself runs: `work(call)` finishes it."""
+    def later(self, call: Call, work: Callable[[Call], Call]) -> None:
+        """Queue a call that the driver itself runs: `work(call)` finishes it and returns it.
+
+        An executor that decides only then which call comes next returns that one.
+        """
         self._on_driver.append((call, work))
+
+    def abandon(self, error: Exception) -> None:
+        """Finish with an error what the driver has not run, so that nobody goes on waiting for it."""
+        while self._on_driver:
+            call, _ = self._on_driver.popleft()
+            call.finish(None, error)
 
     @property
     def has_driver_work(self) -> bool:
@@ -119,8 +165,7 @@ class Completions:
     def run_one_on_driver(self) -> Call:
         """Run the next call that is placed on the driver and return it finished; only while `has_driver_work`."""
         call, work = self._on_driver.popleft()
-        work(call)
-        return call
+        return work(call)
 
     def take(self) -> Call | None:
         """Return an announced call, or None when there is none."""
@@ -145,11 +190,20 @@ class Completions:
 
 
 class RunningActor(Protocol):
-    """An actor that has been started. Messages of one caller arrive in the order in which they were sent."""
+    """An actor that is being started. Messages of one caller arrive in the order in which they were sent."""
 
     @property
     def name(self) -> str:
         """The name of its description."""
+        ...
+
+    @property
+    def alive(self) -> bool:
+        """Whether what it lives in is there: its thread, its process."""
+        ...
+
+    def wait_until_started(self) -> None:
+        """Block until its object is made; what its factory raised is raised here. Calls may be sent before."""
         ...
 
     def call(self, method: str | Control, message: Any = NOTHING, through: tuple[str, ...] = ()) -> Call:
@@ -162,8 +216,26 @@ class RunningActor(Protocol):
         """
         ...
 
-    def close(self) -> None:
-        """End the actor: its object's `close()` is called, if it has one. Idempotent."""
+    def restart(self) -> Call:
+        """Make the actor's object anew, behind what was sent before; also where what it lived in is gone.
+
+        A call that was sent and will never be answered is announced with an `ActorDied`.
+
+        Returns:
+            A call that is announced once the new object is there, or with what its factory raised.
+        """
+        ...
+
+    def close(self, grace_s: float) -> None:
+        """End the actor: what it works on is finished, what else was sent is dropped, its object is closed. Idempotent.
+
+        Args:
+            grace_s: after so many seconds it is given up.
+
+        Raises:
+            ActorStuck: if it was given up.
+            Exception: what its object's `close()` raised.
+        """
         ...
 
 
@@ -173,7 +245,11 @@ class Executor(Protocol):
     name: str
 
     def spawn(self, actor: Actor[Any], completions: Completions) -> RunningActor:
-        """Start an actor whose calls are announced to `completions`; what its factory raises is raised here."""
+        """Begin to start an actor whose calls are announced to `completions`.
+
+        Its placement is never `AUTO` here. An executor that brings a place of its own, `REMOTE`, hands the others to
+        `rheos.executors.threads.ThreadsExecutor`.
+        """
         ...
 
     def put(self, value: T) -> Shared[T]:

@@ -22,9 +22,10 @@ from rheos.runs.run import LifeCycle, Run
 from rheos.runs.status import RunResult, RunState
 from rheos.runs.stopping import remaining_s, stop_reason
 from rheos.scheduler.flow import Flow, run
+from rheos.scheduler.recovery import FailurePolicy
 
 if TYPE_CHECKING:
-    from rheos.configuration.run_config import RunConfig
+    from rheos.configuration.run_config import ExecutorConfig, RunConfig
     from rheos.executors.protocol import Executor
     from rheos.plugins.registry import Registry
     from rheos.reports import Report, Weights
@@ -139,7 +140,7 @@ class _Experiment:
             self._folder.discard()
 
     def _train(self, executor: Executor) -> tuple[RunState, str]:
-        with Interruptions() as interruptions, run(self._program.stream, executor) as flow:
+        with Interruptions() as interruptions, _start(self._program, executor, self._run.config.executor) as flow:
             interruptions.on_request(flow.stop)
             self._recorder.follow(flow)
             outcome = self._follow(flow, interruptions)
@@ -188,6 +189,13 @@ class _Experiment:
     def _weights(self, flow: Flow[Report]) -> Weights:
         weights: Weights = flow.ask(self._program.roles.learner, _Learner.weights)
         return weights
+
+
+def _start(program: Program, executor: Executor, config: ExecutorConfig) -> Flow[Report]:
+    failures = FailurePolicy()
+    if config.on_failure == "restart":
+        failures = FailurePolicy(config.max_restarts, config.backoff_s, config.min_healthy)
+    return run(program.stream, executor, failures=failures, warn_after_s=config.warn_after_s, grace_s=config.grace_s)
 
 
 def _interrupted(interruptions: Interruptions) -> tuple[RunState, str] | None:

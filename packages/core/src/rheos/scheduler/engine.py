@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from rheos.errors import FlowError
+from rheos.errors import ActorStuck, FlowError, RheosWarning
 from rheos.executors.host import freeze
 from rheos.executors.protocol import NOTHING, Call, Completions, Control, RunningActor, Shared
 from rheos.reports import LearnerReport
-from rheos.streams.actors import Actor, Published
+from rheos.scheduler.recovery import FailurePolicy, Recovery
+from rheos.streams import nodes
+from rheos.streams.actors import Actor, Placement, Published
 
 if TYPE_CHECKING:
     from rheos.executors.protocol import Executor
@@ -30,7 +35,7 @@ class Engine:
     look again, before it has changed or something was announced.
     """
 
-    def __init__(self, order: tuple[Node, ...], executor: Executor) -> None:
+    def __init__(self, order: tuple[Node, ...], executor: Executor, failures: FailurePolicy) -> None:
         self.moves = 0
         self.completions = Completions()
         self._executor = executor
@@ -41,21 +46,39 @@ class Engine:
         self._published: dict[str, Shared[Any]] = {}
         self._asked: dict[str, Call] = {}  # actors that were asked what they have not published yet
         self._last_key = 0
+        self.actor_busy_s: dict[str, float] = {}
+        """Seconds that each actor worked."""
+        sources = [node.group for node in order if isinstance(node, nodes.FromActors)]
+        self._remote = frozenset(actor.name for group in sources for actor in group)
+        self._elsewhere = Placement.DRIVER if _is_synchronous(order) else Placement.THREAD
+        self.recovery: Recovery | None = None
+        """None where a failure ends the run."""
+        if failures.max_restarts:
+            self.recovery = Recovery(self, failures, [tuple(actor.name for actor in group) for group in sources])
         try:
             for node in order:
                 for actor in node.actors():
                     self._start(actor)
+            for name in self._actors:
+                self._wait_until_started(name)
         except BaseException:
-            self.close()
+            self.close(0.0)
             raise
 
     def _start(self, actor: Actor[Any]) -> None:
         if actor.name not in self._actors:
-            try:
-                self._actors[actor.name] = self._executor.spawn(actor, self.completions)
-            except Exception as error:
-                error.add_note(f"while {actor.name} was started")
-                raise
+            with _noting(f"while {actor.name} was started"):
+                self._actors[actor.name] = self._executor.spawn(self._placed(actor), self.completions)
+            self.actor_busy_s[actor.name] = 0.0
+
+    def _placed(self, actor: Actor[Any]) -> Actor[Any]:
+        if actor.placement is not Placement.AUTO:
+            return actor
+        return replace(actor, placement=Placement.REMOTE if actor.name in self._remote else self._elsewhere)
+
+    def _wait_until_started(self, name: str) -> None:
+        with _noting(f"while {name} was started"):
+            self._actors[name].wait_until_started()
 
     # who is who
 
@@ -84,9 +107,17 @@ class Engine:
         if running is None:
             known = ", ".join(self._actors) or "none, for the flow is closed or needs none"
             raise FlowError(f"{actor!r} is no actor of this flow. Its actors: {known}.")
-        call = running.call(method, freeze(message), through)
+        return self._follow(running.call(method, freeze(message), through), owner)
+
+    def restart(self, owner: Recovery, actor: str) -> None:
+        """Have an actor made anew; `owner.finished(call)` hears of it."""
+        self._follow(self._actors[actor].restart(), owner)
+
+    def _follow(self, call: Call, owner: RunningNode | Recovery | None) -> Call:
         self._last_key += 1
         call.key, call.owner = self._last_key, owner
+        if self.recovery is not None:
+            call.incarnation = self.recovery.restarts[call.actor]
         self._outstanding[call.key] = call
         return call
 
@@ -96,6 +127,7 @@ class Engine:
             return self._published[name]
         if name not in self._asked:
             self._start(wanted.actor)
+            self._wait_until_started(name)
             self._asked[name] = self.send(None, name, wanted.method.__name__)
         return self._asked[name]
 
@@ -120,11 +152,22 @@ class Engine:
         """Whether a look at what has finished would find something, or a call on the driver can run."""
         return bool(self._unannounced) or self.completions.has_driver_work
 
+    def is_up(self, actor: str) -> bool:
+        """Whether messages can be sent to an actor."""
+        return self.recovery is None or self.recovery.is_up(actor)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something will come without anybody's doing: a reply, or the restart of an actor."""
+        return bool(self._outstanding) or (self.recovery is not None and self.recovery.is_under_way)
+
     def take_in(self) -> None:
         """Run at most one call on the driver, and hand every call that has finished to its owner."""
         if self._unannounced:
             self._announce(self._unannounced.popleft())
             return
+        if self.recovery is not None and self.recovery.is_under_way:
+            self.recovery.send_due()
         completions = self.completions
         if completions.has_driver_work:
             self._announce(self._run_one())
@@ -132,20 +175,23 @@ class Engine:
             self._announce(call)
 
     def wait(self, timeout_s: float | None) -> None:
-        """Block until something is announced, or the time is over."""
+        """Block until something is announced, a restart is due, or the time is over."""
+        if self.recovery is not None and self.recovery.is_under_way:
+            due_in_s = self.recovery.due_in_s()
+            timeout_s = due_in_s if timeout_s is None else min(timeout_s, due_in_s)
         call = self.completions.wait(timeout_s)
         if call is not None:
             self._announce(call)
 
     def _run_one(self) -> Call:
-        started = perf_counter()
         call = self.completions.run_one_on_driver()
         if call.owner is not None:
-            call.owner.busy_s += perf_counter() - started
+            call.owner.busy_s += call.ended_at - call.began_at
         return call
 
     def _announce(self, call: Call) -> None:
         del self._outstanding[call.key]
+        self.actor_busy_s[call.actor] += call.ended_at - call.began_at
         if isinstance(call.value, LearnerReport) and isinstance(call.value.weights, Shared):
             self._published[call.actor] = call.value.weights
             self._asked.pop(call.actor, None)
@@ -155,8 +201,15 @@ class Engine:
     # cutting and going on
 
     def settle(self) -> None:
-        """Let everything that is in flight finish without announcing it; the run goes on as if nothing had been."""
+        """Let everything that is in flight finish without announcing it; the run goes on as if nothing had been.
+
+        Only failures are announced: they are no news that could be saved. One that the flow does not recover from is
+        raised.
+        """
         self._settle(lambda: False)
+        for call in [call for call in self._unannounced if call.error is not None]:
+            self._unannounced.remove(call)
+            self._announce(call)
 
     def _settle(self, is_enough: Callable[[], bool]) -> None:
         while not is_enough():
@@ -170,9 +223,6 @@ class Engine:
 
     def state_dict(self) -> State:
         """Return what finished but is not announced, in its order, and what was published; settle first."""
-        for call in self._unannounced:
-            if call.error is not None:
-                raise call.error
         return {
             "moves": self.moves,
             "last_key": self._last_key,
@@ -203,15 +253,37 @@ class Engine:
 
     # the end
 
-    def close(self) -> None:
-        """Close the actors, the last one first; every one is closed, the first error is raised."""
+    def close(self, grace_s: float) -> None:
+        """Close the actors, the last one first, within `grace_s` together; the first error is raised at the end."""
+        self.completions.abandon(FlowError("The flow is closed."))
+        give_up_at = perf_counter() + grace_s
         errors: list[Exception] = []
         while self._actors:
             _, actor = self._actors.popitem()
             try:
-                actor.close()
+                actor.close(max(give_up_at - perf_counter(), 0.0))
+            except ActorStuck as error:
+                warnings.warn(str(error), RheosWarning, stacklevel=2)
             except Exception as error:
                 error.add_note(f"while {actor.name} was closed")
                 errors.append(error)
         if errors:
             raise errors[0]
+
+
+def _is_synchronous(order: tuple[Node, ...]) -> bool:
+    """Whether a flow does one thing after the other: nothing in it runs ahead or beside."""
+    return not any(
+        isinstance(node, nodes.GatherAsync | nodes.Concurrently | nodes.RoundRobin | nodes.Tee)
+        or (isinstance(node, nodes.Ask) and node.in_flight * len(node.group) > 1)
+        for node in order
+    )
+
+
+@contextmanager
+def _noting(note: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        error.add_note(note)
+        raise

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from rheos.errors import FlowMistake, FlowStalled, FlowTimeout
+from rheos.errors import FlowMistake, FlowStalled, FlowTimeout, RheosWarning
 from rheos.executors.inline import InlineExecutor
-from rheos.executors.protocol import NOTHING
+from rheos.executors.protocol import NOTHING, Control
 from rheos.scheduler import gathers, merges, messages, values
 from rheos.scheduler.engine import Engine
+from rheos.scheduler.recovery import FailurePolicy
 from rheos.scheduler.running import Item, RunningNode, Signal, State
 from rheos.streams import drawings, nodes
 from rheos.streams.actors import Actor
@@ -29,6 +31,7 @@ M = TypeVar("M")
 R = TypeVar("R")
 T = TypeVar("T")
 
+_RAISE = FailurePolicy()
 _RUNNING: dict[type[nodes.Node], type[RunningNode]] = {
     nodes.FromItems: values.FromItems,
     nodes.Map: values.Map,
@@ -47,12 +50,22 @@ _RUNNING: dict[type[nodes.Node], type[RunningNode]] = {
 }
 
 
-def run(stream: Stream[T], executor: Executor | None = None) -> Flow[T]:
+def run(
+    stream: Stream[T],
+    executor: Executor | None = None,
+    *,
+    failures: FailurePolicy = _RAISE,
+    warn_after_s: float = 60.0,
+    grace_s: float = 5.0,
+) -> Flow[T]:
     """Start the actors that a stream mentions and return the running flow.
 
     Args:
         stream: what to run. It stays a value: it can be run again, also at the same time.
         executor: where the actors live; inline, in this thread, by default.
+        failures: what becomes of it when a source fails; by default the error is raised.
+        warn_after_s: seconds of one wait after which a `RheosWarning` says what is waited for.
+        grace_s: seconds that the actors have to finish when the flow is closed, all together.
 
     Raises:
         FlowMistake: if `stream.check()` finds something; nothing has been started then.
@@ -67,7 +80,13 @@ def run(stream: Stream[T], executor: Executor | None = None) -> Flow[T]:
     if mistakes:
         raise FlowMistake("\n".join(map(str, mistakes)))
     try:
-        return Flow(stream.node, InlineExecutor() if executor is None else executor)
+        return Flow(
+            stream.node,
+            InlineExecutor() if executor is None else executor,
+            failures=failures,
+            warn_after_s=warn_after_s,
+            grace_s=grace_s,
+        )
     except BaseException as error:
         _hide_our_frames(error)
         raise
@@ -76,13 +95,17 @@ def run(stream: Stream[T], executor: Executor | None = None) -> Flow[T]:
 class Flow(Generic[T]):
     """A running flow: an iterator of its items, and a context manager that closes it."""
 
-    def __init__(self, root: nodes.Node, executor: Executor) -> None:
+    def __init__(
+        self, root: nodes.Node, executor: Executor, *, failures: FailurePolicy, warn_after_s: float, grace_s: float
+    ) -> None:
         order = nodes.stages(root)
         self._root_node = root
+        self._warn_after_s = warn_after_s
+        self._grace_s = grace_s
         self._failure: tuple[BaseException, TracebackType | None] | None = None
         self._is_ended = False
         self._is_closed = False
-        self._engine = Engine(order, executor)
+        self._engine = Engine(order, executor, failures)
         running: dict[nodes.Node, RunningNode] = {}
         try:
             for number, node in enumerate(order, 1):
@@ -136,6 +159,7 @@ class Flow(Generic[T]):
     def _advance(self, deadline: float | None) -> Item | None:
         """Poll the root until it gives an item; None at the end."""
         engine, root = self._engine, self._root
+        quiet = _Quiet(self._warn_after_s)
         while not self._is_ended:
             moves = engine.moves
             engine.take_in()
@@ -148,13 +172,19 @@ class Flow(Generic[T]):
                 self._is_ended = True
                 break
             is_quiet = answer is not Signal.DRAINED and engine.moves == moves and not engine.has_news
-            if is_quiet and not engine.outstanding:
+            if is_quiet and not engine.is_waiting:
                 raise FlowStalled(f"Nothing is outstanding and nothing can move.{self._waiting()}")
             left_s = None if deadline is None else deadline - perf_counter()
             if left_s is not None and left_s <= 0:
                 raise FlowTimeout(f"No item in the time given.{self._waiting()}")
-            if is_quiet:
-                engine.wait(left_s)
+            if not is_quiet:
+                quiet.ends()
+                continue
+            engine.wait(quiet.shorten(left_s))
+            if quiet.is_too_long():
+                warnings.warn(
+                    f"Nothing has moved for {self._warn_after_s:g} s.{self._waiting()}", RheosWarning, stacklevel=4
+                )
         return None
 
     def _has_ended(self) -> bool:
@@ -199,6 +229,17 @@ class Flow(Generic[T]):
         for stage in self._stages:
             stage.load_state_dict(state["stages"][str(stage.number)])
 
+    def reload_functions(self, state: State) -> None:
+        """Give the functions at the actors back what `state_dict` has just taken of them, as in a restored flow.
+
+        One that is in the middle of something, such as an episode, begins anew then, there and here.
+        """
+        for stage in state["stages"].values():
+            for actor, functions in stage.get("functions", {}).items():
+                for function, own in functions.items():
+                    if own is not None:
+                        self._engine.ask(actor, Control.LOAD_FUNCTION_STATE, (function, own))
+
     # looking at it
 
     @property
@@ -229,11 +270,11 @@ class Flow(Generic[T]):
     # the end
 
     def close(self) -> None:
-        """Issue nothing more and close the actors, the last one first. Idempotent."""
+        """Issue nothing more and close the actors, the last one first, within `grace_s`. Idempotent."""
         self._is_ended = True
         if not self._is_closed:
             self._is_closed = True
-            self._engine.close()
+            self._engine.close(self._grace_s)
 
     def __enter__(self) -> Self:
         """Return the flow itself."""
@@ -252,6 +293,34 @@ class Flow(Generic[T]):
         """Close a flow that was forgotten."""
         if hasattr(self, "_engine"):  # else its actors never started
             self.close()
+
+
+class _Quiet:
+    """For how long nothing has moved, while an item is waited for; says once that it is too long."""
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+        self._began_at: float | None = None
+        self._has_warned = False
+
+    def ends(self) -> None:
+        self._began_at, self._has_warned = None, False
+
+    def shorten(self, timeout_s: float | None) -> float | None:
+        """Return the time to wait, so that it ends when there is something to say."""
+        if self._began_at is None:
+            self._began_at = perf_counter()
+        if self._has_warned:
+            return timeout_s
+        left_s = max(self._began_at + self._limit_s - perf_counter(), 0.0)
+        return left_s if timeout_s is None else min(timeout_s, left_s)
+
+    def is_too_long(self) -> bool:
+        """Whether it is time to say so; once."""
+        if self._has_warned or self._began_at is None or perf_counter() < self._began_at + self._limit_s:
+            return False
+        self._has_warned = True
+        return True
 
 
 def _hide_our_frames(error: BaseException) -> None:

@@ -20,7 +20,7 @@ from rheos.scheduler.running import (
     own_copy,
 )
 from rheos.streams import nodes
-from rheos.streams.actors import NotReady
+from rheos.streams.actors import EndOfShard, NotReady
 
 if TYPE_CHECKING:
     from rheos.scheduler.engine import Engine
@@ -47,18 +47,25 @@ class _Gather(RunningNode):
         self._names = tuple(actor.name for actor in source.group)
         self._first: Any = None if source.first is None else own_copy(source.first[1])
         self._argument = source.arguments[0] if source.arguments else NOTHING
-        self._is_greeted = [False] * len(self._names)
+        self._greeted: list[int | None] = [None] * len(self._names)  # which incarnation of each actor was greeted
         self._greetings: dict[int, str] = {}  # key of the call -> actor
         self._requests: dict[int, int] = {}  # key of the call -> shard
         self._asleep: deque[tuple[int, int, str]] = deque()  # shard, moves of the flow by then, and why
+        self._lost: deque[int] = deque()  # a shard for every request that its actor was down for
+        self._given_up: list[int] = []  # as many of those as nobody will answer
+        self._ended: set[int] = set()  # shards that said so
 
     def _request(self, shard: int) -> None:
-        if not self._is_greeted[shard]:
-            self._is_greeted[shard] = True
-            name = self._names[shard]
+        name, recovery = self._names[shard], self.engine.recovery
+        if recovery is not None and not recovery.is_up(name):
+            self._lost.append(shard)
+            return
+        incarnation = 0 if recovery is None else recovery.restarts[name]
+        if self._greeted[shard] != incarnation:
+            self._greeted[shard] = incarnation
             for method, message in self._greeting(name):
                 self._greetings[self.engine.send(self, name, method, message).key] = name
-        call = self.engine.send(self, self._names[shard], self._source.method.__name__, self._argument, self._through)
+        call = self.engine.send(self, name, self._source.method.__name__, self._argument, self._through)
         self._requests[call.key] = shard
 
     def _greeting(
@@ -79,28 +86,48 @@ class _Gather(RunningNode):
                 yield self._source.first[0].__name__, first
 
     def _ask_again(self) -> None:
-        """Ask the shards again that were not ready, if the flow has moved since they said so."""
+        """Ask again: shards that were not ready, if the flow has moved since, and those whose actors are up again."""
         for _ in range(len(self._asleep)):
             shard, moves, reason = self._asleep.popleft()
             if moves == self.engine.moves:
                 self._asleep.append((shard, moves, reason))
             else:
                 self._request(shard)
+        for _ in range(len(self._lost)):
+            shard = self._lost.popleft()
+            if self.engine.recovery is not None and self.engine.recovery.is_given_up(self._names[shard]):
+                self._given_up.append(shard)
+            else:
+                self._request(shard)
 
     def finished(self, call: Call) -> None:
         """Take in a reply."""
+        is_greeting = self._greetings.pop(call.key, None) is not None
+        shard = None if is_greeting else self._requests.pop(call.key)
         if call.error is not None:
-            where = self._source if call.key in self._greetings else self._functions.get(call.failed_in or "")
-            self.fail(call.error, self.items + 1, (call.actor,), where)
-        if call.key in self._greetings:
-            del self._greetings[call.key]
+            recovery = self.engine.recovery
+            if recovery is None or not recovery.takes(call):
+                where = self._source if is_greeting else self._functions.get(call.failed_in or "")
+                self.fail(call.error, self.items + 1, (call.actor,), where)
+            if shard is not None:
+                self._lost.append(shard)
             return
-        shard = self._requests.pop(call.key)
+        if shard is None:
+            return
         if isinstance(call.value, NotReady):
             self._asleep.append((shard, self.engine.moves, call.value.reason))
+            return
+        self.engine.moves += 1
+        if isinstance(call.value, EndOfShard):
+            self._ended.add(shard)
         else:
-            self.engine.moves += 1
             self._keep(shard, call.value)
+
+    def _missing(self) -> Signal | None:
+        """Return what to answer while shards are asked, or will be; None where no more can come."""
+        if self._requests or self._lost:
+            return Signal.PENDING
+        return Signal.IDLE if self._asleep else None
 
     @abstractmethod
     def _keep(self, shard: int, value: Any) -> None:
@@ -112,11 +139,14 @@ class _Gather(RunningNode):
         return len(self._requests)
 
     def waiting(self) -> str:
-        """Say which shards are outstanding or not ready."""
+        """Say which shards are outstanding, not ready or down."""
         asked = sorted(set(self._requests.values()))
         parts = []
         if asked:
-            parts.append("waits for " + ", ".join(self._names[shard] for shard in asked))
+            method = self._source.method.__name__
+            parts.append("waits for " + ", ".join(f"{self._names[shard]}.{method}" for shard in asked))
+        if self._lost:
+            parts.append(f"down: {', '.join(self._names[shard] for shard in dict.fromkeys(self._lost))}")
         if self._asleep:
             names = (self._names[shard] + (f" ({reason})" if reason else "") for shard, _, reason in self._asleep)
             parts.append(f"not ready: {', '.join(names)}")
@@ -131,7 +161,11 @@ class _Gather(RunningNode):
                 "requests": list(self._requests.items()),
                 "greetings": list(self._greetings.items()),
                 "asleep": list(self._asleep),
-                "is_greeted": list(self._is_greeted),
+                "lost": [*self._lost, *self._given_up],
+                "ended": sorted(self._ended),
+                "greeted": [
+                    name for name, greeted in zip(self._names, self._greeted, strict=True) if greeted is not None
+                ],
                 "functions": self._states_of_functions(),
             }
         )
@@ -139,8 +173,8 @@ class _Gather(RunningNode):
     def _states_of_functions(self) -> dict[str, dict[str, State | None]]:
         return {
             name: {function: self.engine.ask(name, Control.FUNCTION_STATE, function) for function in self._functions}
-            for name, is_greeted in zip(self._names, self._is_greeted, strict=True)
-            if is_greeted and self._functions
+            for name, greeted in zip(self._names, self._greeted, strict=True)
+            if greeted is not None and self._functions and self.engine.is_up(name)
         }
 
     def load_state_dict(self, state: State) -> None:
@@ -150,11 +184,13 @@ class _Gather(RunningNode):
         self._requests = dict(state["requests"])
         self._greetings = dict(state["greetings"])
         self._asleep = deque(tuple(entry) for entry in state["asleep"])
-        self._is_greeted = list(state["is_greeted"])
+        self._lost = deque(state["lost"])
+        self._ended = set(state["ended"])
         for key in (*self._requests, *self._greetings):
             self.engine.adopt(self, key)
-        for name, is_greeted in zip(self._names, self._is_greeted, strict=True):
-            if is_greeted:
+        for shard, name in enumerate(self._names):
+            if name in state["greeted"]:
+                self._greeted[shard] = 0
                 for method, message in self._greeting(name, state["functions"].get(name, {})):
                     self.engine.ask(name, method, message)  # beside the flow, whose order it must not change
 
@@ -171,16 +207,21 @@ class GatherSync(_Gather):
         if self._round is None:
             self._round = {}
             for shard in range(len(self._names)):
-                self._request(shard)
-        elif self._asleep:
+                if shard not in self._ended:
+                    self._request(shard)
+        if self._asleep or self._lost:
             self._ask_again()
-        if len(self._round) < len(self._names):
-            return Signal.PENDING if self._requests else Signal.IDLE
-        whole = tuple(self._round[shard] for shard in range(len(self._names)))
-        self._round = None
+        missing = self._missing()
+        if missing is not None:
+            return missing
+        round_, self._round = self._round, None
+        self._given_up.clear()
+        if not round_:
+            return Signal.END
+        shards = sorted(round_)
         self.items += 1
         self.engine.moves += 1
-        return Item(whole, self._names)
+        return Item(tuple([round_[shard] for shard in shards]), tuple([self._names[shard] for shard in shards]))
 
     def _keep(self, shard: int, value: Any) -> None:
         assert self._round is not None
@@ -208,11 +249,13 @@ class GatherAsync(_Gather):
     def poll(self) -> Answer:
         """Fill the windows of the shards, then give an item that is ready."""
         while self._free:
-            self._request(self._free.popleft())
-        if self._asleep:
+            shard = self._free.popleft()
+            if shard not in self._ended:
+                self._request(shard)
+        if self._asleep or self._lost:
             self._ask_again()
         if not self._ready:
-            return Signal.PENDING if self._requests else Signal.IDLE
+            return self._missing() or Signal.END
         shard, value = self._ready.popleft()
         self._free.append(shard)
         self.items += 1

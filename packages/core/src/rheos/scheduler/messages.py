@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,7 @@ class _Message(RunningNode):
         self.source = inputs[0]
 
     def _has_room(self, actor: int) -> bool:
-        return self._used[actor] < self._in_flight
+        return self._used[actor] < self._in_flight and self.engine.is_up(self._names[actor])
 
     def _next_in_turn(self) -> int | None:
         """Return the next actor in turn that has room, or None."""
@@ -70,6 +71,10 @@ class _Message(RunningNode):
                 item.sources,
             )
         return found
+
+    def _waits_for(self, actors: Iterable[int]) -> str:
+        names = dict.fromkeys(f"{self._names[actor]}.{self._method}" for actor in actors)
+        return f"waits for {', '.join(names)}" if names else ""
 
     def state_dict(self) -> State:
         """Add the windows and whose turn it is."""
@@ -170,8 +175,7 @@ class Ask(_Message):
 
     def waiting(self) -> str:
         """Say which actors have not replied."""
-        names = dict.fromkeys(self._names[slot.actor] for slot in self._slots.values() if not slot.is_done)
-        return f"waits for {', '.join(names)}" if names else ""
+        return self._waits_for(slot.actor for slot in self._slots.values() if not slot.is_done)
 
     def state_dict(self) -> State:
         """Add the items that are with the actors, and the one that waits for room."""
@@ -207,6 +211,8 @@ class Tell(_Message):
         self._held: tuple[Item, Any, list[int]] | None = None  # an item, its message, who still has to get it
         self._sent: dict[int, tuple[int, int, tuple[str, ...]]] = {}  # key -> actor, number and sources of the item
         self.taken = 0
+        self.lost = 0
+        """Messages that an actor did not get, or did not answer, because it failed and was made anew."""
 
     def poll(self) -> Answer:
         """Give the next item once its messages are sent; the end comes when all are acknowledged."""
@@ -245,6 +251,10 @@ class Tell(_Message):
     def _deliver(self, item: Item, message: Any, targets: list[int]) -> bool:
         """Send the message to those targets that have room, and take them off the list; True when none is left."""
         for target in list(targets):
+            if target >= 0 and not self.engine.is_up(self._names[target]):
+                targets.remove(target)
+                self.lost += 1
+                continue
             actor = self._next_in_turn() if target < 0 else target
             if actor is None or not self._has_room(actor):
                 continue
@@ -258,9 +268,12 @@ class Tell(_Message):
         """Take in an acknowledgement."""
         actor, number, sources = self._sent.pop(call.key)
         self._used[actor] -= 1
-        if call.error is not None:
-            self.fail(call.error, number, sources)
         self.engine.moves += 1
+        if call.error is not None:
+            recovery = self.engine.recovery
+            if recovery is None or not recovery.takes(call):
+                self.fail(call.error, number, sources)
+            self.lost += 1
 
     @property
     def outstanding(self) -> int:
@@ -271,8 +284,7 @@ class Tell(_Message):
         """Say which actors have not acknowledged, where that holds an item back."""
         if self._held is None and not self._sent:
             return ""
-        names = dict.fromkeys(self._names[actor] for actor, _, _ in self._sent.values())
-        return f"waits for {', '.join(names)}" if names else ""
+        return self._waits_for(actor for actor, _, _ in self._sent.values())
 
     def state_dict(self) -> State:
         """Add the messages that are on their way, the item that waits for room, and the message's own state."""

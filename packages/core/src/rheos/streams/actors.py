@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from rheos.errors import FlowMistake
 
-__all__ = ["Actor", "ActorGroup", "NotReady", "Published", "Route"]
+__all__ = ["Actor", "ActorGroup", "EndOfShard", "NotReady", "Placement", "Published", "Route"]
 
 A_co = TypeVar("A_co", covariant=True)
 M_co = TypeVar("M_co", covariant=True)
@@ -27,11 +27,30 @@ class Route(Enum):
     """Every source of the item, each once; for `ask` exactly one."""
 
 
+class Placement(Enum):
+    """Where an actor lives. An executor that has no such place takes the nearest: `inline` has the driver only."""
+
+    AUTO = "auto"
+    """A source of items: `REMOTE`. Any other actor: `DRIVER` in a flow that does one thing after the other, whose
+    driver would only wait for it, else `THREAD`, so that it does not hold up the rest."""
+    DRIVER = "driver"
+    """In the thread of the flow."""
+    THREAD = "thread"
+    """In a thread of its own in the driver's process."""
+    REMOTE = "remote"
+    """Where the executor puts its actors: a thread, another process, another machine."""
+
+
 @dataclass(frozen=True)
 class NotReady:
     """The reply of an actor that has nothing to give yet: its source is asked again once the flow has moved."""
 
     reason: str = ""
+
+
+@dataclass(frozen=True)
+class EndOfShard:
+    """The reply of an actor that has no more to give: its shard ends, and the others go on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +63,7 @@ class Actor(Generic[A_co]):
 
     name: str
     factory: Callable[[], A_co]
+    placement: Placement = Placement.AUTO
 
 
 class ActorGroup(Generic[A_co]):
@@ -53,6 +73,7 @@ class ActorGroup(Generic[A_co]):
         role: the noun that the names begin with.
         count: how many, at least 1.
         factory: `factory(index)` makes the object of the actor with that index.
+        placement: where they live.
 
     Example:
         >>> group = ActorGroup("rollout", 3, lambda index: object())
@@ -60,11 +81,13 @@ class ActorGroup(Generic[A_co]):
         ['rollout-0', 'rollout-1']
     """
 
-    def __init__(self, role: str, count: int, factory: Callable[[int], A_co]) -> None:
+    def __init__(
+        self, role: str, count: int, factory: Callable[[int], A_co], *, placement: Placement = Placement.AUTO
+    ) -> None:
         if not isinstance(count, int) or count < 1:
             raise FlowMistake(f"ActorGroup({role!r}): count={count!r}, expected a whole number of at least 1.")
         self.role = role
-        self._actors = tuple(Actor(f"{role}-{index}", partial(factory, index)) for index in range(count))
+        self._actors = tuple(Actor(f"{role}-{index}", partial(factory, index), placement) for index in range(count))
 
     @classmethod
     def of(cls, role: str, actors: tuple[Actor[A_co], ...]) -> ActorGroup[A_co]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar, overload
 
 from rheos.errors import FlowMistake
 from rheos.streams import nodes
-from rheos.streams.actors import Actor, ActorGroup, NotReady, Published, Route
+from rheos.streams.actors import Actor, ActorGroup, EndOfShard, NotReady, Published, Route
 from rheos.streams.origins import caller
 
 if TYPE_CHECKING:
@@ -217,11 +217,16 @@ First = tuple[Callable[[A, M], object], Callable[[Any], "M | Shared[M] | Publish
 
 @overload
 def from_actors(
-    group: ActorGroup[A], method: Callable[[A], T | NotReady], *, first: First[A, Any] | None = None
+    group: ActorGroup[A], method: Callable[[A], T | NotReady | EndOfShard], *, first: First[A, Any] | None = None
 ) -> ShardedStream[T]: ...
 @overload
 def from_actors(
-    group: ActorGroup[A], method: Callable[[A, M], T | NotReady], argument: M, /, *, first: First[A, Any] | None = None
+    group: ActorGroup[A],
+    method: Callable[[A, M], T | NotReady | EndOfShard],
+    argument: M,
+    /,
+    *,
+    first: First[A, Any] | None = None,
 ) -> ShardedStream[T]: ...
 def from_actors(
     group: ActorGroup[Any],
@@ -233,7 +238,8 @@ def from_actors(
 
     Args:
         group: the actors; the item of shard i is a reply of actor i.
-        method: of the actor's class or Protocol. Where it gives `NotReady` it is asked again later.
+        method: of the actor's class or Protocol. Where it gives `NotReady` it is asked again later,
+            and never after `EndOfShard`.
         arguments: nothing, or the one argument of every request.
         first: `(method, message)`: sent to each actor before its first request; `message` is called with None.
     """

@@ -39,7 +39,19 @@ class ManualActor:
             self._host.execute(call)
             self._completions.announce(call)
 
-    def close(self) -> None:
+    @property
+    def alive(self) -> bool:
+        """True until it is closed."""
+        return not self.is_closed
+
+    def wait_until_started(self) -> None:
+        """Do nothing: its object was made at once."""
+
+    def restart(self) -> Call:
+        """Let the restart wait, like any call."""
+        return self.call(Control.RESTART)
+
+    def close(self, grace_s: float) -> None:
         """Close the actor's object once."""
         if not self.is_closed:
             self.is_closed = True
