@@ -21,14 +21,15 @@ from rheos.streams.nodes import label_of
 if TYPE_CHECKING:
     from rheos.streams.actors import Actor
 
-__all__ = ["ENDS", "Host", "freeze", "guarded", "user_exit", "user_stop_iteration"]
+__all__ = ["ATOMS", "ENDS", "Host", "freeze", "guarded", "user_exit", "user_stop_iteration"]
 
 __tracebackhide__ = True
 
 ENDS = (StopIteration, StopAsyncIteration, GeneratorExit)
 """What Python reads as an end, also where user code raised it by mistake."""
 
-_ATOMS = frozenset({int, float, str, bool, bytes, type(None), NotReady, EndOfShard, BatchInfo, Episode})
+ATOMS = frozenset({int, float, str, bool, bytes, type(None), NotReady, EndOfShard, BatchInfo, Episode})
+"""Types without arrays, which `freeze` gives back as they are."""
 
 
 class Host:
@@ -64,19 +65,14 @@ class Host:
         message = call.message
         if isinstance(call.method, Control):
             return self._control(call.method, message)
-        if isinstance(message, Call):
-            if message.error is not None:
-                raise message.error
-            message = message.value
-        if isinstance(message, Shared):
-            message = message.get()
         if not self._is_there:
             raise ActorDied(f"{self.name} is down: it could not be made anew.")
         method = getattr(self._object, call.method)
-        reply = guarded(method) if message is NOTHING else guarded(method, freeze(message))
-        for name in () if isinstance(reply, NotReady | EndOfShard) else call.through:
-            call.failed_in = name
-            reply = guarded(self._functions[name], freeze(reply))
+        reply = guarded(method) if message is NOTHING else guarded(method, _content(message))
+        if call.through and not isinstance(reply, NotReady | EndOfShard):
+            for name in call.through:
+                call.failed_in = name
+                reply = guarded(self._functions[name], freeze(reply))
             call.failed_in = None
         if isinstance(reply, LearnerReport) and isinstance(reply.weights, Weights):
             reply = reply.with_weights(self._put(freeze(reply.weights)))
@@ -103,6 +99,15 @@ class Host:
         name, state = message
         guarded(self._functions[name].load_state_dict, state)
         return None
+
+
+def _content(message: Any) -> Any:
+    """Return what a message stands for, read-only."""
+    if isinstance(message, Call):
+        if message.error is not None:
+            raise message.error
+        message = message.value
+    return freeze(message.get() if isinstance(message, Shared) else message)
 
 
 def guarded(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -140,7 +145,7 @@ def freeze(value: Any) -> Any:
     Of a view, what it views becomes read-only, too: who keeps writing to a buffer that it gave away gets an error.
     """
     kind = type(value)
-    if kind in _ATOMS:
+    if kind in ATOMS:
         return value
     if isinstance(value, np.ndarray):
         array: Any = value

@@ -70,37 +70,24 @@ _WAITING = Lock()
 class Call:
     """A message on its way to an actor and, once finished, what came back. It may itself be a message."""
 
-    __slots__ = (
-        "actor",
-        "began_at",
-        "ended_at",
-        "error",
-        "failed_in",
-        "finished",
-        "incarnation",
-        "key",
-        "message",
-        "method",
-        "owner",
-        "through",
-        "value",
-        "waiting",
-    )
+    finished = False
+    value: Any = None
+    error: Exception | None = None
+    failed_in: str | None = None
+    """The installed function that raised, if one did."""
+    began_at = ended_at = 0.0
+    """By perf_counter, where the actor lives."""
+    owner: Any = None
+    key = 0
+    incarnation = 0
+    """How often its actor had been restarted when it was sent."""
+    waiting: tuple[Event, ...] = ()
 
     def __init__(self, actor: str, method: str | Control, message: Any, through: tuple[str, ...]) -> None:
         self.actor = actor
         self.method = method
         self.message = message
         self.through = through
-        self.finished = False
-        self.value: Any = None
-        self.error: Exception | None = None
-        self.failed_in: str | None = None  # the installed function that raised, if one did
-        self.began_at = self.ended_at = 0.0  # by perf_counter, where the actor lives
-        self.owner: Any = None
-        self.key = 0
-        self.incarnation = 0  # how often its actor had been restarted when it was sent
-        self.waiting: tuple[Event, ...] = ()
 
     def finish(self, value: Any, error: Exception | None) -> None:
         """Set what came back; the executor announces the call after this."""
@@ -128,50 +115,55 @@ class Completions:
     """The one queue on which a run waits: what has finished anywhere, and what is to be run on the driver."""
 
     def __init__(self) -> None:
-        self._announced: SimpleQueue[Call | None] = SimpleQueue()
-        self._on_driver: deque[tuple[Call, Callable[[Call], Call]]] = deque()
+        self.announced: SimpleQueue[Call | None] = SimpleQueue()
+        """Calls that have finished elsewhere, and None to wake the run."""
+        self.on_driver: deque[tuple[Call, Callable[[Call], Call]]] = deque()
+        """Calls that the driver has to run, and how."""
+        self.is_abandoned = False
+        """Whether the run is closed, so that what was sent and has not begun is dropped."""
         self.waited_s = 0.0
         """For how long the run has waited here, all in all."""
 
     def announce(self, call: Call) -> None:
         """Tell the run that a call has finished. From any thread."""
-        self._announced.put(call)
+        self.announced.put(call)
 
     def wake(self) -> None:
         """Wake the run without news. From any thread, and from a signal handler."""
-        self._announced.put(None)
+        self.announced.put(None)
 
     def later(self, call: Call, work: Callable[[Call], Call]) -> None:
         """Queue a call that the driver itself runs: `work(call)` finishes it and returns it.
 
         An executor that decides only then which call comes next returns that one.
         """
-        self._on_driver.append((call, work))
+        self.on_driver.append((call, work))
 
     def abandon(self, error: Exception) -> None:
         """Finish with an error what the driver has not run, so that nobody goes on waiting for it."""
-        while self._on_driver:
-            call, _ = self._on_driver.popleft()
+        self.is_abandoned = True
+        while self.on_driver:
+            call, _ = self.on_driver.popleft()
             call.finish(None, error)
 
     @property
     def has_driver_work(self) -> bool:
         """Whether the next call on the driver can run: its message is no call that is still outstanding."""
-        if not self._on_driver:
+        if not self.on_driver:
             return False
-        message = self._on_driver[0][0].message
-        return not isinstance(message, Call) or message.finished
+        message = self.on_driver[0][0].message
+        return message is NOTHING or not isinstance(message, Call) or message.finished
 
     def run_one_on_driver(self) -> Call:
         """Run the next call that is placed on the driver and return it finished; only while `has_driver_work`."""
-        call, work = self._on_driver.popleft()
+        call, work = self.on_driver.popleft()
         return work(call)
 
     def take(self) -> Call | None:
         """Return an announced call, or None when there is none."""
-        while not self._announced.empty():
+        while not self.announced.empty():
             try:
-                call = self._announced.get_nowait()
+                call = self.announced.get_nowait()
             except Empty:
                 return None
             if call is not None:
@@ -182,7 +174,7 @@ class Completions:
         """Block until something is announced; None after a `wake` or when the time is over."""
         began_at = perf_counter()
         try:
-            return self._announced.get(timeout=timeout_s)
+            return self.announced.get(timeout=timeout_s)
         except Empty:
             return None
         finally:

@@ -8,7 +8,7 @@ from threading import Thread, current_thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rheos.errors import ActorStuck, FlowError
-from rheos.executors.host import Host
+from rheos.executors.host import Host, user_exit
 from rheos.executors.inline import DriverActor
 from rheos.executors.protocol import NOTHING, Call, Completions, Control, LocalShared, Shared
 from rheos.streams.actors import Placement
@@ -23,6 +23,9 @@ __all__ = ["ThreadActor", "ThreadsExecutor", "make_executor"]
 __tracebackhide__ = True
 
 T = TypeVar("T")
+
+_IDLE_S = 0.5
+"""Seconds that an actor with nothing to do has to end, also where others have used up the grace."""
 
 
 class ThreadActor:
@@ -61,10 +64,12 @@ class ThreadActor:
         if self._thread is current_thread():  # a forgotten flow, collected while the actor works
             return
         self._thread.join(grace_s)
+        if self._mailbox.current is None:
+            self._thread.join(_IDLE_S)
         if self._thread.is_alive():
             raise ActorStuck(
-                f"{self.name} still works on {self._mailbox.current!r} after {grace_s:g} s; its thread is left behind"
-                " and ends with the program."
+                f"{self.name} still works on {self._mailbox.current!r} when the time to end is over; its thread is left"
+                " behind and ends with the program."
             )
         if self._mailbox.closing_error is not None:
             error, self._mailbox.closing_error = self._mailbox.closing_error, None
@@ -90,23 +95,32 @@ class _Mailbox:
 def _live(actor: Actor[Any], put: Callable[[Any], Shared[Any]], mailbox: _Mailbox) -> None:
     try:
         host = Host(actor, put)
-    except Exception as error:
-        mailbox.started.finish(None, error)
+    except BaseException as error:
+        mailbox.started.finish(None, _ordinary(error, actor.name))
         return
     mailbox.started.finish(None, None)
     while (call := mailbox.calls.get()) is not None:
         mailbox.current = call
         if isinstance(call.message, Call):
             call.message.wait()
-        if mailbox.is_closed:
+        if mailbox.is_closed or mailbox.completions.is_abandoned:
             call.finish(None, FlowError(f"{call!r} was dropped: the flow is closed."))
         else:
-            mailbox.completions.announce(host.execute(call))
+            try:
+                host.execute(call)
+            except BaseException as error:
+                call.finish(None, _ordinary(error, repr(call)))
+            mailbox.completions.announce(call)
         mailbox.current = call = None  # nothing that passed is kept while the next one is waited for
     try:
         host.close()
-    except Exception as error:
-        mailbox.closing_error = error
+    except BaseException as error:
+        mailbox.closing_error = _ordinary(error, f"{actor.name}.close")
+
+
+def _ordinary(error: BaseException, label: str) -> Exception:
+    """Return an error that does not end the thread in silence: Ctrl-C reaches the driver, so user code raised it."""
+    return error if isinstance(error, Exception) else user_exit(label, error)
 
 
 class ThreadsExecutor:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from rheos.errors import ActorStuck, FlowError, RheosWarning
+from rheos.errors import ActorStuck, FlowError, FlowTimeout, RheosWarning
 from rheos.executors.host import freeze
 from rheos.executors.protocol import NOTHING, Call, Completions, Control, RunningActor, Shared
 from rheos.reports import LearnerReport
@@ -101,13 +101,13 @@ class Engine:
         through: tuple[str, ...] = (),
     ) -> Call:
         """Send a message; `owner.finished(call)` takes it in once it is announced."""
-        if isinstance(message, Published):
-            message = self._newest(message)
+        if message is not NOTHING:
+            message = self._newest(message) if isinstance(message, Published) else freeze(message)
         running = self._actors.get(actor)
         if running is None:
             known = ", ".join(self._actors) or "none, for the flow is closed or needs none"
             raise FlowError(f"{actor!r} is no actor of this flow. Its actors: {known}.")
-        return self._follow(running.call(method, freeze(message), through), owner)
+        return self._follow(running.call(method, message, through), owner)
 
     def restart(self, owner: Recovery, actor: str) -> None:
         """Have an actor made anew; `owner.finished(call)` hears of it."""
@@ -131,10 +131,12 @@ class Engine:
             self._asked[name] = self.send(None, name, wanted.method.__name__)
         return self._asked[name]
 
-    def ask(self, actor: str, method: str | Control, message: Any = NOTHING) -> Any:
+    def ask(
+        self, actor: str, method: str | Control, message: Any = NOTHING, timeout_s: float | None = None
+    ) -> Any:
         """Send a message beside the flow and wait for the reply; what else finishes is announced later, in order."""
         call = self.send(None, actor, method, message)
-        self._settle(lambda: call in self._unannounced)
+        self._settle(lambda: call in self._unannounced, timeout_s)
         self._unannounced.remove(call)
         del self._outstanding[call.key]
         if call.error is not None:
@@ -169,10 +171,11 @@ class Engine:
         if self.recovery is not None and self.recovery.is_under_way:
             self.recovery.send_due()
         completions = self.completions
-        if completions.has_driver_work:
+        if completions.on_driver and completions.has_driver_work:
             self._announce(self._run_one())
-        while (call := completions.take()) is not None:
-            self._announce(call)
+        if not completions.announced.empty():
+            while (call := completions.take()) is not None:
+                self._announce(call)
 
     def wait(self, timeout_s: float | None) -> None:
         """Block until something is announced, a restart is due, or the time is over."""
@@ -200,24 +203,33 @@ class Engine:
 
     # cutting and going on
 
-    def settle(self) -> None:
+    def settle(self, timeout_s: float | None = None) -> None:
         """Let everything that is in flight finish without announcing it; the run goes on as if nothing had been.
 
         Only failures are announced: they are no news that could be saved. One that the flow does not recover from is
         raised.
-        """
-        self._settle(lambda: False)
-        for call in [call for call in self._unannounced if call.error is not None]:
-            self._unannounced.remove(call)
-            self._announce(call)
 
-    def _settle(self, is_enough: Callable[[], bool]) -> None:
+        Raises:
+            FlowTimeout: if that takes longer than `timeout_s`; names what has not finished.
+        """
+        self._settle(lambda: False, timeout_s)
+        for call in list(self._unannounced):
+            if call.error is not None or (self.recovery is not None and self.recovery.is_too_late(call)):
+                self._unannounced.remove(call)
+                self._announce(call)
+
+    def _settle(self, is_enough: Callable[[], bool], timeout_s: float | None) -> None:
+        give_up_at = None if timeout_s is None else perf_counter() + timeout_s
         while not is_enough():
             call = self._run_one() if self.completions.has_driver_work else self.completions.take()
             if call is None:
                 if len(self._unannounced) == len(self._outstanding):
                     return
-                call = self.completions.wait(None)
+                left_s = None if give_up_at is None else give_up_at - perf_counter()
+                if left_s is not None and left_s <= 0:
+                    waiting = ", ".join(repr(call) for call in self._outstanding.values() if not call.finished)
+                    raise FlowTimeout(f"Not finished in {timeout_s:g} s: {waiting}.")
+                call = self.completions.wait(left_s)
             if call is not None:
                 self._unannounced.append(call)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from rheos.errors import FlowMistake, FlowStalled, FlowTimeout, RheosWarning
 from rheos.executors.inline import InlineExecutor
-from rheos.executors.protocol import NOTHING, Control
+from rheos.executors.protocol import NOTHING
 from rheos.scheduler import gathers, merges, messages, values
 from rheos.scheduler.engine import Engine
 from rheos.scheduler.recovery import FailurePolicy
@@ -159,12 +159,10 @@ class Flow(Generic[T]):
     def _advance(self, deadline: float | None) -> Item | None:
         """Poll the root until it gives an item; None at the end."""
         engine, root = self._engine, self._root
-        quiet = _Quiet(self._warn_after_s)
+        quiet: _Quiet | None = None
         while not self._is_ended:
             moves = engine.moves
             engine.take_in()
-            if self._has_ended():  # `stop` came just now, and its token has been taken in
-                break
             answer = root.poll()
             if isinstance(answer, Item):
                 return answer
@@ -178,14 +176,17 @@ class Flow(Generic[T]):
             if left_s is not None and left_s <= 0:
                 raise FlowTimeout(f"No item in the time given.{self._waiting()}")
             if not is_quiet:
-                quiet.ends()
-                continue
-            engine.wait(quiet.shorten(left_s))
-            if quiet.is_too_long():
-                warnings.warn(
-                    f"Nothing has moved for {self._warn_after_s:g} s.{self._waiting()}", RheosWarning, stacklevel=4
-                )
+                quiet = None
+            elif not self._has_ended():  # `stop` may have come just now, and its token been taken in
+                quiet = quiet or _Quiet(self._warn_after_s)
+                self._wait(quiet, left_s)
         return None
+
+    def _wait(self, quiet: _Quiet, left_s: float | None) -> None:
+        self._engine.wait(quiet.shorten(left_s))
+        if quiet.is_too_long():
+            text = f"Nothing has moved for {self._warn_after_s:g} s.{self._waiting()}"
+            warnings.warn(text, RheosWarning, stacklevel=5)
 
     def _has_ended(self) -> bool:
         return self._is_ended  # a method: another thread may set it between two looks
@@ -201,10 +202,17 @@ class Flow(Generic[T]):
         self._is_ended = True
         self._engine.completions.wake()
 
-    def ask(self, actor: Actor[A], method: Callable[..., R], message: Any = NOTHING) -> R:
-        """Send one message beside the flow and wait for the reply; the flow's own order is not disturbed."""
+    def ask(
+        self, actor: Actor[A], method: Callable[..., R], message: Any = NOTHING, *, timeout_s: float | None = None
+    ) -> R:
+        """Send one message beside the flow and wait for the reply; the flow's own order is not disturbed.
+
+        Raises:
+            FlowTimeout: if there is none after `timeout_s`; the message is still on its way then.
+            Exception: what the actor raised.
+        """
         try:
-            reply: R = self._engine.ask(actor.name, method.__name__, message)
+            reply: R = self._engine.ask(actor.name, method.__name__, message, timeout_s)
         except BaseException as error:
             _hide_our_frames(error)
             raise
@@ -212,14 +220,17 @@ class Flow(Generic[T]):
 
     # state
 
-    def state_dict(self) -> State:
+    def state_dict(self, timeout_s: float | None = None) -> State:
         """Return what the flow remembers, between two items; the flow goes on as if nothing had been.
 
         What is in flight finishes first, without being announced; the announcements are part of the state,
         so a restored flow takes them in one by one, as this one does. The state of the actors is theirs: `ask`
         them for it.
+
+        Raises:
+            FlowTimeout: if what is in flight has not finished after `timeout_s`; names it.
         """
-        self._engine.settle()
+        self._engine.settle(timeout_s)
         stages = {str(stage.number): stage.state_dict() for stage in self._stages}
         return {"engine": self._engine.state_dict(), "stages": stages}
 
@@ -229,16 +240,15 @@ class Flow(Generic[T]):
         for stage in self._stages:
             stage.load_state_dict(state["stages"][str(stage.number)])
 
-    def reload_functions(self, state: State) -> None:
-        """Give the functions at the actors back what `state_dict` has just taken of them, as in a restored flow.
+    def begin_anew(self, state: State) -> None:
+        """Treat the sources as a flow does that is given this state, which `state_dict` has just given.
 
-        One that is in the middle of something, such as an episode, begins anew then, there and here.
+        Functions at their actors take back what they remembered, and the actors get their first message again. A run
+        that does so at its checkpoints is the same as one that is resumed from them.
         """
-        for stage in state["stages"].values():
-            for actor, functions in stage.get("functions", {}).items():
-                for function, own in functions.items():
-                    if own is not None:
-                        self._engine.ask(actor, Control.LOAD_FUNCTION_STATE, (function, own))
+        for stage in self._stages:
+            if isinstance(stage, gathers.Gather):
+                stage.begin_anew(state["stages"][str(stage.number)])
 
     # looking at it
 
@@ -296,30 +306,23 @@ class Flow(Generic[T]):
 
 
 class _Quiet:
-    """For how long nothing has moved, while an item is waited for; says once that it is too long."""
+    """A time in which nothing moves, while an item is waited for; says once that it is too long."""
 
     def __init__(self, limit_s: float) -> None:
-        self._limit_s = limit_s
-        self._began_at: float | None = None
-        self._has_warned = False
-
-    def ends(self) -> None:
-        self._began_at, self._has_warned = None, False
+        self._too_long_at: float | None = perf_counter() + limit_s  # None once that was said
 
     def shorten(self, timeout_s: float | None) -> float | None:
         """Return the time to wait, so that it ends when there is something to say."""
-        if self._began_at is None:
-            self._began_at = perf_counter()
-        if self._has_warned:
+        if self._too_long_at is None:
             return timeout_s
-        left_s = max(self._began_at + self._limit_s - perf_counter(), 0.0)
+        left_s = max(self._too_long_at - perf_counter(), 0.0)
         return left_s if timeout_s is None else min(timeout_s, left_s)
 
     def is_too_long(self) -> bool:
         """Whether it is time to say so; once."""
-        if self._has_warned or self._began_at is None or perf_counter() < self._began_at + self._limit_s:
+        if self._too_long_at is None or perf_counter() < self._too_long_at:
             return False
-        self._has_warned = True
+        self._too_long_at = None
         return True
 
 

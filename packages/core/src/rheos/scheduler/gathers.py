@@ -25,12 +25,12 @@ from rheos.streams.actors import EndOfShard, NotReady
 if TYPE_CHECKING:
     from rheos.scheduler.engine import Engine
 
-__all__ = ["GatherAsync", "GatherSync"]
+__all__ = ["Gather", "GatherAsync", "GatherSync"]
 
 __tracebackhide__ = True
 
 
-class _Gather(RunningNode):
+class Gather(RunningNode):
     """Sends requests to shards; every shard gets its functions and its first message before its first request."""
 
     def __init__(self, node: nodes.Node, number: int, inputs: tuple[RunningNode, ...], engine: Engine) -> None:
@@ -60,13 +60,16 @@ class _Gather(RunningNode):
         if recovery is not None and not recovery.is_up(name):
             self._lost.append(shard)
             return
-        incarnation = 0 if recovery is None else recovery.restarts[name]
+        incarnation = self._incarnation(name)
         if self._greeted[shard] != incarnation:
             self._greeted[shard] = incarnation
             for method, message in self._greeting(name):
                 self._greetings[self.engine.send(self, name, method, message).key] = name
         call = self.engine.send(self, name, self._source.method.__name__, self._argument, self._through)
         self._requests[call.key] = shard
+
+    def _incarnation(self, name: str) -> int:
+        return 0 if self.engine.recovery is None else self.engine.recovery.restarts[name]
 
     def _greeting(
         self, name: str, function_states: Mapping[str, State | None] = MappingProxyType({})
@@ -113,6 +116,9 @@ class _Gather(RunningNode):
                 self._lost.append(shard)
             return
         if shard is None:
+            return
+        if self.engine.recovery is not None and self.engine.recovery.is_too_late(call):
+            self._lost.append(shard)
             return
         if isinstance(call.value, NotReady):
             self._asleep.append((shard, self.engine.moves, call.value.reason))
@@ -174,7 +180,7 @@ class _Gather(RunningNode):
         return {
             name: {function: self.engine.ask(name, Control.FUNCTION_STATE, function) for function in self._functions}
             for name, greeted in zip(self._names, self._greeted, strict=True)
-            if greeted is not None and self._functions and self.engine.is_up(name)
+            if self._functions and greeted == self._incarnation(name) and self.engine.is_up(name)
         }
 
     def load_state_dict(self, state: State) -> None:
@@ -191,11 +197,20 @@ class _Gather(RunningNode):
         for shard, name in enumerate(self._names):
             if name in state["greeted"]:
                 self._greeted[shard] = 0
-                for method, message in self._greeting(name, state["functions"].get(name, {})):
-                    self.engine.ask(name, method, message)  # beside the flow, whose order it must not change
+        self.begin_anew(state)
+
+    def begin_anew(self, state: State) -> None:
+        """Greet the actors again that had been greeted when the state was taken, beside the flow, its order unchanged.
+
+        So functions take back what they remembered, and the actors get their first message, in a flow that is restored
+        as in the one that goes on.
+        """
+        for name in filter(self.engine.is_up, state["greeted"]):
+            for method, message in self._greeting(name, state["functions"].get(name, {})):
+                self.engine.ask(name, method, message)
 
 
-class GatherSync(_Gather):
+class GatherSync(Gather):
     """A barrier: the requests of a round go out when the consumer comes back, so behind all its messages."""
 
     def __init__(self, *arguments: Any) -> None:
@@ -237,7 +252,7 @@ class GatherSync(_Gather):
         self._round = None if state["round"] is None else dict(state["round"])
 
 
-class GatherAsync(_Gather):
+class GatherAsync(Gather):
     """Items as they are ready; a shard is asked for its next one when the consumer comes back."""
 
     def __init__(self, *arguments: Any) -> None:

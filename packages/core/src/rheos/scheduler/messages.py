@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rheos.errors import FlowError
+from rheos.errors import ActorDied, FlowError
 from rheos.executors.protocol import Call
 from rheos.scheduler.running import (
     Answer,
@@ -149,6 +149,9 @@ class Ask(_Message):
                     item.sources,
                 )
             actor = sources[0] if self._has_room(sources[0]) else None
+            name = self._names[sources[0]]
+            if self.engine.recovery is not None and self.engine.recovery.is_given_up(name):
+                self.fail(ActorDied(f"{name} is given up: nobody can be asked."), self.taken, item.sources)
         if actor is None:
             return False
         self._held = None

@@ -50,7 +50,7 @@ class Recovery:
     """Decides about failures, and sends the restarts when they are due.
 
     An *incarnation* of an actor is what was made by one start of it. A call that fails is news only if it was sent to
-    the present one: what the predecessors still fail to do is lost with them.
+    the present one: what the predecessors still do after their failure is lost with them, whether it fails or not.
 
     Args:
         engine: carries the restarts.
@@ -66,6 +66,7 @@ class Recovery:
         self._groups = {name: group for group in groups for name in group}
         self._due: dict[str, float] = {}
         self._given_up: set[str] = set()
+        self._failed_at: dict[str, int] = {}  # the key of the call in which each actor failed last
         self.restarts: Counter[str] = Counter()
         """How often each actor was made anew."""
 
@@ -94,6 +95,11 @@ class Recovery:
             self._engine.restart(self, name)
             self._engine.moves += 1
 
+    def is_too_late(self, call: Call) -> bool:
+        """Whether an actor answered a call after it had failed in another one, so that the reply is worth nothing."""
+        is_past = call.incarnation < self.restarts[call.actor] or call.actor in self._given_up
+        return is_past and call.key > self._failed_at[call.actor]
+
     def takes(self, call: Call) -> bool:
         """Whether the flow can go on without the reply of a call that failed; what is needed for it is set going.
 
@@ -106,6 +112,7 @@ class Recovery:
             return False
         if call.incarnation < self.restarts[name] or name in self._given_up:
             return True
+        self._failed_at[name] = call.key
         cause = f"{type(call.error).__name__}: {' '.join(str(call.error).split())}"
         if self.restarts[name] >= self._policy.max_restarts:
             return self._gives_up(call, cause)

@@ -134,28 +134,24 @@ class FunctionNode(RunningNode):
         super().__init__(node, number, inputs, engine)
         self.source = inputs[0]
         self.function: Callable[[Any], Any] = own_copy(node.function)
-        self.taken = 0
-        """Items that its function was given."""
 
-    def call(self, item: Item) -> Any:
-        """Return the function of an item's value."""
-        self.taken += 1
+    def call(self, item: Item, number: int) -> Any:
+        """Return the function of the value of an item, the number of which is for the error's note."""
         started = perf_counter()
         try:
             value = self.function(item.value)
         except BaseException as error:
-            self.fail(error, self.taken, item.sources)
+            self.fail(error, number, item.sources)
         self.busy_s += perf_counter() - started
         return value
 
     def state_dict(self) -> State:
-        """Add how many items were taken, and the function's state."""
-        return super().state_dict() | {"taken": self.taken} | function_state(self.function)
+        """Add the function's state."""
+        return super().state_dict() | function_state(self.function)
 
     def load_state_dict(self, state: State) -> None:
         """Take the function's state, too."""
         super().load_state_dict(state)
-        self.taken = state["taken"]
         load_function_state(self.function, state)
 
 

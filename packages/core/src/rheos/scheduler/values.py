@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from time import perf_counter
 from typing import Any
 
-from rheos.executors.host import freeze
+from rheos.executors.host import ATOMS, freeze
 from rheos.scheduler.running import Answer, FunctionNode, Item, RunningNode, Signal, State
 
 __all__ = ["Drain", "Filter", "FlatMap", "FromItems", "Map", "Tap"]
@@ -35,17 +35,23 @@ class FromItems(RunningNode):
             self.fail(error, self.items + 1, ())
         self.items += 1
         self.engine.moves += 1
-        return Item(freeze(value), ())
+        return Item(value if type(value) in ATOMS else freeze(value), ())
 
 
 class Map(FunctionNode):
-    """One item to one item."""
+    """One item to one item. What `call` does is written out: it is the stage that flows have most of."""
 
     def poll(self) -> Answer:
         """Give the function of the next item."""
         item = self.source.poll()
         if isinstance(item, Item):
-            item.value = freeze(self.call(item))
+            started = perf_counter()
+            try:
+                value = self.function(item.value)
+            except BaseException as error:
+                self.fail(error, self.items + 1, item.sources)
+            self.busy_s += perf_counter() - started
+            item.value = value if type(value) in ATOMS else freeze(value)
             self.items += 1
         return item
 
@@ -57,7 +63,7 @@ class Tap(FunctionNode):
         """Give the next item after the effect."""
         item = self.source.poll()
         if isinstance(item, Item):
-            self.call(item)
+            self.call(item, self.items + 1)
             self.items += 1
         return item
 
@@ -65,14 +71,28 @@ class Tap(FunctionNode):
 class Filter(FunctionNode):
     """Those items for which the predicate is true."""
 
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._taken = 0
+
     def poll(self) -> Answer:
         """Give the next item if it passes; else it was used up."""
         item = self.source.poll()
         if isinstance(item, Item):
-            if not self.call(item):
+            self._taken += 1
+            if not self.call(item, self._taken):
                 return Signal.DRAINED
             self.items += 1
         return item
+
+    def state_dict(self) -> State:
+        """Add how many items it looked at."""
+        return super().state_dict() | {"taken": self._taken}
+
+    def load_state_dict(self, state: State) -> None:
+        """Take how many it looked at, too."""
+        super().load_state_dict(state)
+        self._taken = state["taken"]
 
 
 class FlatMap(FunctionNode):
@@ -80,6 +100,7 @@ class FlatMap(FunctionNode):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
+        self._taken = 0
         self._sources: dict[str, None] = {}
         self._ready: deque[Item] = deque()
         self._is_finished = False
@@ -89,7 +110,7 @@ class FlatMap(FunctionNode):
         if not self._ready:
             item = Signal.END if self._is_finished else self.source.poll()
             if isinstance(item, Item):
-                self.taken += 1
+                self._taken += 1
                 self._sources.update(dict.fromkeys(item.sources))
                 self._run(self.function, item.value)
                 if not self._ready:
@@ -113,7 +134,7 @@ class FlatMap(FunctionNode):
         try:
             self._ready.extend(Item(freeze(value), sources) for value in function(*arguments))
         except BaseException as error:
-            self.fail(error, self.taken, sources)
+            self.fail(error, self._taken, sources)
         self.busy_s += perf_counter() - started
         if self._ready:
             self._sources.clear()
@@ -121,6 +142,7 @@ class FlatMap(FunctionNode):
     def state_dict(self) -> State:
         """Add what is ready, and where what was taken since came from."""
         return super().state_dict() | {
+            "taken": self._taken,
             "sources": list(self._sources),
             "ready": [(item.value, item.sources) for item in self._ready],
             "is_finished": self._is_finished,
@@ -129,6 +151,7 @@ class FlatMap(FunctionNode):
     def load_state_dict(self, state: State) -> None:
         """Take what is ready, too."""
         super().load_state_dict(state)
+        self._taken = state["taken"]
         self._sources = dict.fromkeys(state["sources"])
         self._ready = deque(Item(value, tuple(sources)) for value, sources in state["ready"])
         self._is_finished = state["is_finished"]
