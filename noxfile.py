@@ -76,11 +76,15 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Check the types of every package, of the examples and of the template, strictly, with mypy and pyright."""
+    """Check the types of every package, of the examples and of the template, strictly, with mypy and pyright.
+
+    Both must find nothing there, and every mistake of tests/typing/mistakes/.
+    """
     install_everything(session, *TYPE_TOOLS, extras=EXTRAS)
 
     session.run("mypy")
     session.run("pyright")
+    session.run("pytest", "tests/test_typing_mistakes.py")
 
 
 @nox.session

@@ -49,3 +49,40 @@ def test_mistakes_are_those_of_train(capsys):
     assert "Did you mean 'algo.learning_rate'?" in capsys.readouterr().err
     assert 2 == main(["graph", "algo=ppo", "env=gym", "env.id=CartPol-v1"])
     assert "Did you mean 'CartPole-v1'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [
+        ("flow.png", b"\x89PNG"),
+        ("flow.SVG", b"<?xml"),
+        ("flow.pdf", b"%PDF"),
+        ("flow.mmd", b"flowchart"),
+        ("flow.txt", b"  1  from_actors"),
+    ],
+)
+def test_it_is_written_as_its_ending_says(name: str, begins: bytes, tmp_path: Path, capsys):
+    code = main(["graph", "algo=ppo", "executor.workers=3", "-o", name])
+
+    assert (0, f"{name}\n") == (code, capsys.readouterr().out)
+    assert (tmp_path / name).read_bytes().startswith(begins)
+    assert [name] == [path.name for path in tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("flow.jpg", "-o flow.jpg: got '.jpg', expected one of .png, .svg, .pdf, .mmd, .txt."),
+        ("flow", "-o flow: got no ending, expected one of .png, .svg, .pdf, .mmd, .txt."),
+        ("nowhere/flow.png", "-o nowhere/flow.png: there is no folder nowhere: make it first."),
+        ("taken.png", "-o taken.png: it cannot be written: [Errno 21] Is a directory: 'taken.png'"),
+        ("taken.mmd", "-o taken.mmd: it cannot be written: [Errno 21] Is a directory: 'taken.mmd'"),
+    ],
+)
+def test_what_cannot_be_written_is_said_in_one_line(name: str, message: str, tmp_path: Path, capsys):
+    (tmp_path / "taken.png").mkdir()
+    (tmp_path / "taken.mmd").mkdir()
+
+    code = main(["graph", "algo=ppo", "-o", name])
+
+    assert (2, f"rheos: {message}\n") == (code, capsys.readouterr().err)
