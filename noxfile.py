@@ -25,7 +25,14 @@ BENCH_TOOLS = ["pytest", "pytest-benchmark"]
 DOCS_TOOLS = ["mkdocs", "mkdocs-material", "mkdocstrings-python"]
 IMPORT_TOOLS = ["import-linter"]
 LINT_TOOLS = ["ruff"]
-TYPE_TOOLS = ["mypy", "pyright[nodejs]", "types-PyYAML", "pytest", "nox"]  # [nodejs]: else it downloads node itself
+TYPE_TOOLS = [
+    "mypy",
+    "pyright[nodejs]",
+    "types-PyYAML",
+    "pytest",
+    "nox",
+    "hypothesis",
+]  # [nodejs]: else it downloads node itself
 RIVALS = ["stable-baselines3"]
 EXTRAS = {"core": "[atari,box2d,mujoco]", "cli": "[video]"}
 """What packages have as extras, and tests and benchmarks use."""

@@ -53,6 +53,15 @@ def consume(flow: Flow[Any]) -> None:
         pass
 
 
+def ten_thousand_shards() -> Stream[Any]:
+    shards = from_actors(ActorGroup("source", 10_000, lambda _: Source()), Source.give)
+    return shards.map(same).gather_async().map(same)
+
+
+def test_ten_thousand_shards_are_built(benchmark: Any) -> None:
+    benchmark(lambda: ten_thousand_shards().check())
+
+
 @pytest.mark.parametrize("build", [no_map, one_map, gathered, gathered_and_five_maps, gathered_and_five_words])
 def test_items_through_a_flow(benchmark: Any, build: Callable[[], Stream[Any]]) -> None:
     with run(build()) as flow:

@@ -415,7 +415,7 @@ def test_a_backend_uses_one_thread_unless_told_otherwise():
 
 
 def test_make_backend_gives_a_backend_that_knows_its_names():
-    backend: Backend = make_backend(device="cpu", mode="auto")
+    backend: Backend = make_backend(device="cpu", mode="auto", threads=1)
 
     assert (backend.name, backend.device, backend.xp.name) == ("torch", "cpu", "torch")
 

@@ -30,14 +30,15 @@ ROW = {
 }
 
 
-def fake_run(*, busy=0.93, evaluates=False, **stop):
+def fake_run(*, busy=(), restarts=0, evaluates=False, **stop):
     return SimpleNamespace(
         config=SimpleNamespace(
             stop=StopConfig(**{"env_steps": 10_000, **stop}), eval=EvalConfig(every_steps=1000 if evaluates else None)
         ),
         status=RunStatus(),
         wall_s=4.0,
-        driver_busy=busy,
+        busy=dict(busy),
+        restarts=restarts,
     )
 
 
@@ -72,7 +73,7 @@ def test_it_shows_how_far_the_run_is_and_how_long_it_takes():
 
 
 def test_two_groups_of_numbers_are_beside_each_other_in_80_columns():
-    lines = drawn(ROW)
+    lines = drawn(ROW, busy={"driver": 0.93})
 
     assert "episodes speed" == line_with(lines, "speed")
     assert "return (last 100) 123.5 env steps/s 10,240" == line_with(lines, "env steps/s")
@@ -80,6 +81,14 @@ def test_two_groups_of_numbers_are_beside_each_other_in_80_columns():
     assert "count 30 driver busy 93%" == line_with(lines, "driver busy")
     assert "lag 0.00 (at most 1)" == line_with(lines, "lag")
     assert "policy_loss -0.0123 approx_kl 2.50e-04" == line_with(lines, "policy_loss")
+
+
+def test_who_is_busy_and_how_often_workers_came_anew_is_said():
+    lines = drawn(ROW, busy={"driver": 0.12, "rollout": 0.98, "learner": 0.4}, restarts=2)
+
+    assert line_with(lines, "rollout busy").endswith("rollout busy 98%")
+    assert line_with(lines, "learner busy").endswith("learner busy 40%")
+    assert line_with(lines, "restarts").endswith("restarts 2")
 
 
 def test_the_curve_is_beside_them_in_120_columns():

@@ -77,7 +77,7 @@ def test_a_run_that_is_interrupted_says_so():
     *_, outcome, last = watch(observers=[Interrupt()]).splitlines()
 
     assert outcome.startswith("Interrupted at 1,000 env steps (")
-    assert last.endswith("next: rheos eval run")
+    assert last.endswith("next: rheos resume run")
 
 
 def test_without_a_terminal_a_run_is_a_few_plain_lines():

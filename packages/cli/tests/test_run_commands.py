@@ -75,7 +75,7 @@ def test_eval_refuses_impossible_numbers(run_dir, capsys, arguments):
 def test_eval_refuses_a_device_that_the_backend_does_not_have_also_for_small_networks(
     run_dir, device, monkeypatch, capsys
 ):
-    def refuse(self, *, device, mode):
+    def refuse(self, *, device, mode, threads):
         raise ConfigError(f"device: got {device!r}.")
 
     monkeypatch.setattr("rheos.testing.toy.ToyBackend.__init__", refuse)

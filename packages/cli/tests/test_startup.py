@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -58,3 +61,19 @@ def test_the_collector_is_as_before_also_after_a_failure(was_enabled):
         raise ZeroDivisionError
 
     assert was_enabled is gc.isenabled()
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, "1"), ("4", "4")])
+def test_numpy_computes_with_one_thread_unless_the_environment_says_otherwise(given, expected):
+    program = (
+        "import os, sys; from rheos_cli.main import main; main(['list']); print(os.environ['OPENBLAS_NUM_THREADS'])"
+    )
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    if given is not None:
+        environment["OPENBLAS_NUM_THREADS"] = given
+
+    printed = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    ).stdout
+
+    assert expected == printed.splitlines()[-1]

@@ -6,7 +6,7 @@ import csv
 import struct
 
 import pytest
-from tensorboardX.proto.event_pb2 import Event
+from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 from rheos.runs.training import train
 from rheos.testing.toy import toy_registry
@@ -14,15 +14,19 @@ from rheos_cli.tensorboard import make_logger
 
 
 def scalars_of(run_dir):
-    """Read tag, step and value of every scalar; records are framed by their length and two checksums."""
-    (path,) = (run_dir / "tb").iterdir()
-    data, found = path.read_bytes(), []
-    while data:
-        (length,) = struct.unpack("<Q", data[:8])
-        event = Event.FromString(data[12 : 12 + length])
-        found += [(value.tag, event.step, value.simple_value) for value in event.summary.value]
-        data = data[16 + length :]
-    return found
+    """Read tag, step and value of every scalar."""
+    events = events_in(run_dir / "tb")
+    return [(value.tag, event.step, value.simple_value) for event in events for value in event.summary.value]
+
+
+def events_in(folder):
+    """Read the events of all files; records are framed by their length and two checksums."""
+    for path in folder.iterdir():
+        data = path.read_bytes()
+        while data:
+            (length,) = struct.unpack("<Q", data[:8])
+            yield Event.FromString(data[12 : 12 + length])
+            data = data[16 + length :]
 
 
 def test_every_measurement_is_a_scalar_over_env_steps(tmp_path):
@@ -53,3 +57,32 @@ def test_a_run_is_logged_row_by_row(tmp_path):
     logged = [(step, value) for tag, step, value in scalars_of(run_dir) if tag == "train/toy_loss"]
     assert [1000, 2000, 3000] == [step for step, _ in logged]
     assert [pytest.approx(pair, rel=1e-6) for pair in written] == logged  # event files hold float32
+
+
+def test_a_logger_that_goes_on_voids_what_was_written_of_later_steps(tmp_path):
+    first, second = make_logger(tmp_path), make_logger(tmp_path)
+    for env_steps in (1000, 2000):
+        first.log(env_steps, {"loss": 0.5})
+    first.close()
+
+    second.resume(1000)
+    second.log(2000, {"loss": 0.25})
+    second.flush()
+    second.close()
+
+    voided = [
+        event.step
+        for event in events_in(tmp_path / "tb")
+        if event.session_log.status == SessionLog.START and event.step
+    ]
+    assert [1001] == voided
+
+
+def test_a_logger_that_logs_nothing_leaves_nothing(tmp_path):
+    logger = make_logger(tmp_path)
+
+    logger.resume(1000)
+    logger.flush()
+    logger.close()
+
+    assert [] == list(tmp_path.iterdir())

@@ -238,6 +238,6 @@ def test_the_newest_three_and_the_best_are_kept(tmp_path):
     for env_steps in (100, 200, 300, 400, 500, 600):
         save_checkpoint(tmp_path, weights(), manifest(env_steps))
 
-    prune_checkpoints(tmp_path, best=tmp_path / "200")
+    prune_checkpoints(tmp_path, also={tmp_path / "200"})
 
     assert {"200", "400", "500", "600"} == {path.name for path in tmp_path.iterdir()}

@@ -266,3 +266,10 @@ def test_an_environment_that_cannot_be_made_names_the_cause_and_closes_those_mad
     with pytest.raises(EnvironmentFailed, match=f"^rollout-0: 'TwoOnly-v0' cannot be made: {cause}$"):
         describe(id="TwoOnly-v0").make(0, "rollout-0")
     assert [True, True] == [env.is_closed for env in made]
+
+
+def test_the_extra_that_brings_atari_is_named_where_it_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ale_py", None)
+
+    with pytest.raises(UnknownName, match=r'no module .ale_py. .*: pip install "rheos-core\[atari\]"$'):
+        make_environment(EnvironmentConfig(id="ale_py:ALE/Pong-v5"))

@@ -17,10 +17,10 @@ from rheos.runs.checkpoints import newest_checkpoint
 from rheos.runs.evaluation import evaluate
 from rheos.runs.folder import RunFolder
 from rheos.runs.policy import load_policy
-from rheos.runs.run import Run
 from rheos.runs.status import RunState
 from rheos.runs.training import train
 from rheos.scheduler.flow import Flow
+from rheos.scheduler.statistics import FlowStatistics
 from rheos.testing.toy import ToyLearner, toy_registry
 
 
@@ -86,13 +86,13 @@ class Witness:
 
     @hookimpl
     def rheos_run_started(self, run):
-        self.busy.append(run.driver_busy)
+        self.busy.append(run.busy.get("driver"))
 
     @hookimpl
     def rheos_report(self, run, row):
         self.rows.append(row)
         self.evaluations.append(run.evaluation)
-        self.busy.append(run.driver_busy)
+        self.busy.append(run.busy.get("driver"))
         self.events.append(("row", row["env_steps"]))
 
     @hookimpl
@@ -359,17 +359,8 @@ def test_the_driver_of_an_inline_run_is_always_busy(toy):
 
 
 def test_the_driver_is_busy_in_the_share_of_time_since_the_last_row_in_which_it_does_not_wait(toy, monkeypatch):
-    clock = {"wall": 0.0}
-
-    def wall_s(run):  # a second a round
-        clock["wall"] = float(run.totals.updates)
-        return clock["wall"]
-
-    def waited_s(flow):  # a quarter of the first ten seconds, all of what follows
-        return min(clock["wall"], 10.0) / 4 + max(clock["wall"] - 10.0, 0.0)
-
-    monkeypatch.setattr(Run, "wall_s", property(wall_s))
-    monkeypatch.setattr(Flow, "waited_s", property(waited_s))
+    asked = iter([FlowStatistics(0.0, 0.0), FlowStatistics(10.0, 2.5), FlowStatistics(20.0, 12.5)])
+    monkeypatch.setattr(Flow, "statistics", lambda flow: next(asked))
     witness = Witness()
 
     toy(observers=[witness], evaluation={"every_steps": None}, rows=1000, stop=2000)

@@ -114,3 +114,29 @@ def test_a_state_names_the_weights_that_go_with_it_and_a_batch_those_that_acted(
     assert 3 == other.rollout().info.version_max
     with pytest.raises(RheosError, match=r"before load\(weights\)"):
         fresh.rollout()
+
+
+def test_a_worker_that_begins_anew_does_what_one_does_that_is_given_its_state(worker_in):
+    environment = make_environment(EnvironmentConfig(num_envs=2))
+    worker, other = worker_in(environment, steps=20), worker_in(environment, steps=20)
+    first = worker.rollout()
+
+    other.load_state_dict(worker.state_dict())
+    worker.begin_anew()
+
+    here, there = worker.rollout(), other.rollout()
+    assert same(here, there)
+    assert not np.array_equal(first["observations"][0], here["observations"][0])
+
+
+def test_episodes_that_are_cut_are_valued_at_their_last_observation_and_counted_nowhere(worker_of_kind):
+    worker = worker_of_kind(steps=1)
+    before = worker.rollout()
+
+    worker.begin_anew()
+    after = [worker.rollout() for _ in range(2)]
+
+    assert [1.0] * 3 == before["next_values"][-1].tolist()  # an observation is its number, and its value
+    assert not (before["truncated"] | before["terminated"]).any()
+    assert [0.0] * 3 == after[0]["observations"][0, :, 0].tolist()
+    assert [(), (Episode(2.0, 2),)] == [batch.info.episodes for batch in after]

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["TorchBackend", "make_backend"]
 
 
-def make_backend(*, device: str, mode: str) -> Backend:
+def make_backend(*, device: str, mode: str, threads: int) -> Backend:
     """Make the backend that the plugin `torch` offers."""
-    return TorchBackend(device, mode)
+    return TorchBackend(device, mode, threads=threads)
 
 
 class TorchBackend:

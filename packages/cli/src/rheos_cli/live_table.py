@@ -149,14 +149,16 @@ class LiveTable:
         ]
 
     def _speed(self) -> list[_Cell]:
-        row, busy = self._newest, self._run.driver_busy
+        row, run = self._newest, self._run
         cells = [
             _Cell("env steps/s", f"{row['env_steps_per_s']:,.0f}" if "env_steps_per_s" in row else "-"),
             _Cell("updates", f"{row.get('updates', 0.0):,.0f}"),
-            _Cell("driver busy", "-" if busy is None else f"{busy:.0%}"),
+            *(_Cell(f"{role} busy", f"{share:.0%}") for role, share in run.busy.items()),
         ]
         if "lag_mean" in row:
             cells.append(_Cell("lag", f"{row['lag_mean']:.2f} (at most {row.get('lag_max', 0.0):.0f})"))
+        if run.restarts:
+            cells.append(_Cell("restarts", str(run.restarts), "bold red"))
         return cells
 
     def _learning(self, columns: int, cell: int) -> list[Text]:

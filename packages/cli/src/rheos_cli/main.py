@@ -11,12 +11,14 @@ from typing import NoReturn
 
 from rheos.errors import UsageError, did_you_mean
 from rheos_cli.failures import EXIT_FAILED, EXIT_INTERRUPTED, print_error
+from rheos_cli.startup import one_thread_an_actor
 from rheos_cli.warned import warnings_in_one_line
 
 __all__ = ["COMMANDS", "main"]
 
 COMMANDS = {
     "train": ("rheos_cli.commands.train", "train an algorithm: rheos train algo=ppo env=cartpole"),
+    "resume": ("rheos_cli.commands.resume", "go on with a run that was cut, or shall do more"),
     "eval": ("rheos_cli.commands.evaluate", "play episodes with the weights of a run"),
     "plot": ("rheos_cli.commands.plot", "draw the learning curves of runs"),
     "list": ("rheos_cli.commands.list", "what is installed: algorithms, environments, backends, executors, loggers"),
@@ -77,6 +79,7 @@ def _dispatch(words: list[str]) -> int:
     elif others:
         parser.error(f"cannot understand {' '.join(others)!r}")
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # else it greets on stdout where frames are drawn
+    one_thread_an_actor()
     with warnings_in_one_line(is_quiet=getattr(arguments, "quiet", False)):
         code: int = command.run(arguments)
     return code

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import gc
+import os
 from types import TracebackType
 
 from rheos.plugins.hooks import hookimpl
 
-__all__ = ["QuickStart"]
+__all__ = ["QuickStart", "one_thread_an_actor"]
+
+_BLAS_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+
+
+def one_thread_an_actor() -> None:
+    """Have NumPy compute with one thread, unless the environment says otherwise: workers are what runs side by side.
+
+    It reads these variables once, when it is imported, so they are set before.
+    """
+    for name in _BLAS_THREADS:
+        os.environ.setdefault(name, "1")
 
 
 class QuickStart:

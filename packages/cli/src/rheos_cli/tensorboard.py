@@ -15,22 +15,39 @@ _RUN = frozenset({"env_steps_per_s", "episodes", "updates", "lag_mean", "lag_max
 class TensorBoardLogger:
     """Writes every measurement as a scalar over env steps: `episode/...`, `run/...`, and the algorithm's `train/...`.
 
+    A run that is resumed gets one more file, which begins with a mark: of the files before it, TensorBoard leaves out
+    what is from later env steps.
+
     Args:
         folder: where the event files go; made if it is missing.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._writer = SummaryWriter(str(folder))
+        self._folder = folder
+        self._writer: SummaryWriter | None = None
+        self._purge_step: int | None = None
+
+    def flush(self) -> None:
+        """Write what was logged to the disk."""
+        if self._writer is not None:
+            self._writer.flush()
+
+    def resume(self, env_steps: int) -> None:
+        """Have what was written of later env steps left out."""
+        self._purge_step = env_steps + 1
 
     def log(self, env_steps: int, row: Mapping[str, float]) -> None:
         """Write a row; env steps themselves are the axis."""
+        if self._writer is None:
+            self._writer = SummaryWriter(str(self._folder), purge_step=self._purge_step)
         for name, value in row.items():
             if name != "env_steps":
                 self._writer.add_scalar(_tag(name), value, global_step=env_steps)
 
     def close(self) -> None:
         """Write what is left, and end."""
-        self._writer.close()
+        if self._writer is not None:
+            self._writer.close()
 
 
 def make_logger(run_dir: Path) -> TensorBoardLogger:

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from rheos.runs.cut_runs import can_be_resumed
 from rheos.runs.status import RunState
 from rheos.runs.totals import EPISODE_WINDOW
 
@@ -17,7 +18,8 @@ __all__ = ["headline", "line_of", "next_steps", "outcome", "title_of"]
 
 def headline(run: Run) -> str:
     """Return what begins, and where it goes."""
-    return f"{title_of(run)} -> {run.folder.path}"
+    resumed = "" if run.resumed_at is None else f", resumed at {run.resumed_at:,} env steps"
+    return f"{title_of(run)} -> {run.folder.path}{resumed}"
 
 
 def title_of(run: Run) -> str:
@@ -61,7 +63,8 @@ def next_steps(run: Run) -> str:
     if folder.plot_path.exists():
         parts.append(f"plot: {folder.plot_path}")
     if run.status.weights_sha256 is not None:
-        parts.append(f"next: rheos eval {shlex.quote(str(folder.path))}")
+        verb = "eval" if run.status.state is RunState.DONE or not can_be_resumed(folder) else "resume"
+        parts.append(f"next: rheos {verb} {shlex.quote(str(folder.path))}")
     return "  ".join(parts)
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rheos.runs.evaluation_result import EvaluationResult as EvaluationResult
     from rheos.runs.policy import Policy as Policy
     from rheos.runs.policy import load_policy as load_policy
+    from rheos.runs.resuming import resume as resume
     from rheos.runs.status import RunResult as RunResult
     from rheos.runs.status import RunState as RunState
     from rheos.runs.training import train as train
@@ -88,6 +89,7 @@ _HOMES = {
     "generator_for": "rheos.seeds",
     "hookimpl": "rheos.plugins.hooks",
     "load_policy": "rheos.runs.policy",
+    "resume": "rheos.runs.resuming",
     "round_robin": "rheos.streams.stream",
     "run": "rheos.scheduler.flow",
     "train": "rheos.runs.training",
@@ -131,6 +133,7 @@ __all__ = [
     "generator_for",
     "hookimpl",
     "load_policy",
+    "resume",
     "round_robin",
     "run",
     "train",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rheos.tree_types import tree_type
 
 if TYPE_CHECKING:
     import numpy as np
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Batch", "BatchInfo", "Episode"]
 
 
+@tree_type("rheos.Episode")
 class Episode(NamedTuple):
     """A finished episode."""
 
@@ -21,7 +24,17 @@ class Episode(NamedTuple):
     length: int
     """Its number of environment steps."""
 
+    def to_tree(self) -> Any:
+        """Return both as a tuple."""
+        return tuple(self)
 
+    @staticmethod
+    def from_tree(tree: Any) -> Episode:
+        """Return the episode that `to_tree` gave."""
+        return Episode(*tree)
+
+
+@tree_type("rheos.BatchInfo")
 @dataclass(frozen=True)
 class BatchInfo:
     """What is known about a batch; small, so that it always travels with a reply.
@@ -56,7 +69,17 @@ class BatchInfo:
             episodes=tuple(episode for part in parts for episode in part.episodes),
         )
 
+    def to_tree(self) -> Any:
+        """Return the fields by name."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
 
+    @staticmethod
+    def from_tree(tree: Any) -> BatchInfo:
+        """Return what `to_tree` gave."""
+        return BatchInfo(**tree)
+
+
+@tree_type("rheos.Batch")
 @dataclass(frozen=True)
 class Batch:
     """Columns of experience that share their leading axes.
@@ -82,3 +105,12 @@ class Batch:
     def with_columns(self, **columns: npt.NDArray[np.generic]) -> Batch:
         """Return this batch with columns added or replaced."""
         return Batch({**self.columns, **columns}, self.info, self.axis)
+
+    def to_tree(self) -> Any:
+        """Return the columns, what is known about them, and the axis."""
+        return {"columns": dict(self.columns), "info": self.info, "axis": self.axis}
+
+    @staticmethod
+    def from_tree(tree: Any) -> Batch:
+        """Return the batch that `to_tree` gave."""
+        return Batch(**tree)

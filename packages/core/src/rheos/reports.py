@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
 
 from rheos.batches import BatchInfo, Episode
+from rheos.tree_types import tree_type
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["LearnerReport", "Report", "Weights"]
 
 
+@tree_type("rheos.Weights")
 @dataclass(frozen=True)
 class Weights:
     """Weights by canonical name, and the number of updates that made them."""
@@ -24,7 +26,17 @@ class Weights:
     version: int
     arrays: Mapping[str, npt.NDArray[np.float32]]
 
+    def to_tree(self) -> Any:
+        """Return the version and the arrays."""
+        return {"version": self.version, "arrays": dict(self.arrays)}
 
+    @staticmethod
+    def from_tree(tree: Any) -> Weights:
+        """Return the weights that `to_tree` gave."""
+        return Weights(**tree)
+
+
+@tree_type("rheos.LearnerReport")
 @dataclass(frozen=True)
 class LearnerReport:
     """The reply of `Learner.update`.
@@ -43,7 +55,17 @@ class LearnerReport:
         """Return this report with its weights replaced by the reference that is shared."""
         return replace(self, weights=weights)
 
+    def to_tree(self) -> Any:
+        """Return the fields by name."""
+        return {item.name: getattr(self, item.name) for item in fields(self)} | {"metrics": dict(self.metrics)}
 
+    @staticmethod
+    def from_tree(tree: Any) -> LearnerReport:
+        """Return the report that `to_tree` gave."""
+        return LearnerReport(**tree)
+
+
+@tree_type("rheos.Report")
 @dataclass(frozen=True)
 class Report:
     """A delta of a run: what came to pass since the report before. The run adds them up.
@@ -58,3 +80,12 @@ class Report:
     episodes: tuple[Episode, ...] = ()
     metrics: Mapping[str, float] = field(default_factory=dict)
     lag: tuple[float, float, float] | None = None
+
+    def to_tree(self) -> Any:
+        """Return the fields by name."""
+        return {item.name: getattr(self, item.name) for item in fields(self)} | {"metrics": dict(self.metrics)}
+
+    @staticmethod
+    def from_tree(tree: Any) -> Report:
+        """Return the report that `to_tree` gave."""
+        return Report(**tree)

@@ -132,6 +132,14 @@ class RolloutWorker:
         self._resets = state["resets"]
         if self._acting is None:
             self._version = state["version"]
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Begin new episodes with the next rollout, as after `load_state_dict`.
+
+        Those that were running are cut: their last step was the last one of the fragment before, whose `next_values`
+        are the values of what came of it, so to whoever learns they are truncated there. They are counted nowhere.
+        """
         self._latest = None
         self._episodes = EpisodeCounter(self._environments.num_envs)
 

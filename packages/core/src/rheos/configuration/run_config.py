@@ -57,6 +57,7 @@ class BackendConfig:
 
     name: str = setting("torch", help="the plugin that computes gradients")
     mode: str = setting("auto", choices=("auto", "eager", "graph"), help="define-by-run, compiled, or what pays")
+    threads: int = setting(1, minimum=1, help="threads that it computes with in each process")
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class CheckpointConfig:
     every_steps: int | None = setting(100_000, minimum=1, unit="env steps", help="save each time so many steps passed")
     reset_environments: bool = setting(
         True,
-        help="begin new episodes at each checkpoint, as a resumed run has to: then it repeats the uncut one bit for bit",
+        help="new episodes at each checkpoint, as a resumed run has to: then it repeats the uncut one bit for bit",
     )
 
 
@@ -128,6 +129,7 @@ class CommonConfig:
     )
     seed: int = setting(0, minimum=0, help="all randomness of the run derives from it")
     device: str = setting("cpu", allow_empty=False, help="where the learner computes: cpu, cuda, cuda:1")
+    trace: bool = setting(False, help="write trace.json, for Perfetto: what every worker did and when")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,6 +183,7 @@ class RunConfig(CommonConfig):
             run_dir=common.run_dir,
             seed=common.seed,
             device=common.device,
+            trace=common.trace,
         )
 
     def to_mapping(self) -> dict[str, Any]:

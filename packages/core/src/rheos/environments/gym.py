@@ -32,6 +32,8 @@ __all__ = ["GymEnvironment", "find_spec", "make_environment"]
 
 _making = threading.RLock()
 """Held while environments are made: two threads that silence warnings at once would leave them silent."""
+_EXTRAS = {"ale_py": "atari"}
+"""Modules that register environments, and the extra of this package that brings them."""
 
 
 def make_environment(config: EnvironmentConfig) -> Environment:
@@ -151,9 +153,11 @@ def _import(module: str, env_id: str) -> None:
         importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is not None and (module == error.name or module.startswith(f"{error.name}.")):
-            raise UnknownName(
-                f"env.id: no module {error.name!r} to import for {env_id!r}. Install its package, or mend the name."
-            ) from error
+            extra = _EXTRAS.get(error.name)
+            remedy = "Install its package, or mend the name."
+            if extra is not None:
+                remedy = f'It comes with: pip install "rheos-core[{extra}]"'
+            raise UnknownName(f"env.id: no module {error.name!r} to import for {env_id!r}. {remedy}") from error
         raise PluginError(f"env.id: importing {module!r} for {env_id!r} failed: {error}.") from error
     except KeyboardInterrupt:
         raise

@@ -46,11 +46,10 @@ class Host:
     def execute(self, call: Call) -> Call:
         """Run a call, finish it with what it gave or raised, and return it; arrays in the reply become read-only."""
         call.began_at = perf_counter()
-        value, failure = None, None
         try:
-            value = self._reply(call)
+            value, failure = self._reply(call), None
         except Exception as error:
-            failure = error
+            value, failure = None, error
         call.ended_at = perf_counter()
         call.finish(value, failure)
         return call

@@ -68,8 +68,8 @@ class ThreadActor:
             self._thread.join(_IDLE_S)
         if self._thread.is_alive():
             raise ActorStuck(
-                f"{self.name} still works on {self._mailbox.current!r} when the time to end is over; its thread is left"
-                " behind and ends with the program."
+                f"{self.name} {self._mailbox.doing()} when the time to end is over; its thread is left behind and ends"
+                " with the program."
             )
         if self._mailbox.closing_error is not None:
             error, self._mailbox.closing_error = self._mailbox.closing_error, None
@@ -86,6 +86,11 @@ class _Mailbox:
         self.current: Call | None = None
         self.closing_error: Exception | None = None
         self.is_closed = False
+
+    def doing(self) -> str:
+        if not self.started.finished:
+            return "is still being made"
+        return "is still being closed" if self.current is None else f"still works on {self.current!r}"
 
     def close(self) -> None:
         self.is_closed = True

@@ -75,7 +75,8 @@ def make_backend(config: BackendConfig, device: str = "cpu", registry: Registry 
             it runs.
     """
     spec = _or_installed(registry).backend(config.name)
-    return cast("Backend", resolve(spec.factory, f"the backend {spec.name!r}")(device=device, mode=config.mode))
+    factory = resolve(spec.factory, f"the backend {spec.name!r}")
+    return cast("Backend", factory(device=device, mode=config.mode, threads=config.threads))
 
 
 def make_executor(config: ExecutorConfig, registry: Registry | None = None) -> Executor:

@@ -54,7 +54,7 @@ class BackendSpec(Spec):
     """A backend.
 
     Args:
-        factory: `"module:function"`, `(*, device, mode) -> Backend`.
+        factory: `"module:function"`, `(*, device, mode, threads) -> Backend`.
         config: `"module:Class"` of its frozen dataclass of settings, which derives from `BackendConfig`.
     """
 

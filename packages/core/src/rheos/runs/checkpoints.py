@@ -1,4 +1,4 @@
-"""Checkpoints: weights as safetensors and a manifest as JSON, whole or not there."""
+"""Checkpoints: weights and state as safetensors and JSON, with a manifest, whole or not there."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import json
 import re
 import shutil
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from rheos.errors import RheosError, RheosWarning, RunFolderError
 from rheos.plugins.specs import CONTRACT_VERSION
+from rheos.runs.checkpoint_states import EncodedState, has_state, write_state
 from rheos.runs.files import sync_directory, write_synced
 
 if TYPE_CHECKING:
@@ -25,11 +26,15 @@ __all__ = [
     "Checkpoint",
     "load_checkpoint",
     "newest_checkpoint",
+    "newest_whole",
     "prune_checkpoints",
     "refuse_non_finite",
+    "remove_later",
     "save_checkpoint",
     "sha256_of",
 ]
+
+T = TypeVar("T")
 
 FORMAT = "rheos-checkpoint"
 KEPT = 3
@@ -72,15 +77,21 @@ def sha256_of(weights: Mapping[str, npt.NDArray[np.generic]]) -> str:
 
 
 def save_checkpoint(
-    checkpoints: Path, weights: Mapping[str, npt.NDArray[np.float32]], manifest: Mapping[str, Any]
+    checkpoints: Path,
+    weights: Mapping[str, npt.NDArray[np.float32]],
+    manifest: Mapping[str, Any],
+    state: EncodedState | None = None,
 ) -> Checkpoint:
-    """Save weights under `<checkpoints>/<env_steps>/`, so that a crash leaves the checkpoint whole or not there.
+    """Save weights, and what else the run remembers, so that a crash leaves the checkpoint whole or not there.
+
+    It is the folder `<checkpoints>/<env_steps>/`.
 
     Args:
         checkpoints: the run's folder of checkpoints; made if it is missing.
         weights: by canonical name.
         manifest: what is needed to act again: `contract`, `algo`, `env`, `backend`, `spaces` and `env_steps`; format
-            and checksum are added here.
+            and checksums are added here.
+        state: what the run goes on from when it is resumed; None for weights only.
 
     Raises:
         RheosError: if a weight is not finite: nothing is written, and what was saved before stays the newest.
@@ -96,6 +107,8 @@ def save_checkpoint(
         shutil.rmtree(temporary)  # torn by a crash
     temporary.mkdir(parents=True)
     write_synced(temporary / _WEIGHTS, save(arrays))
+    if state is not None:
+        full_manifest |= write_state(temporary, state)
     write_synced(temporary / _MANIFEST, json.dumps(full_manifest, indent=2) + "\n")
     sync_directory(temporary)
     replaced = checkpoints / f".{final.name}.replaced"
@@ -142,15 +155,30 @@ def newest_checkpoint(checkpoints: Path) -> Checkpoint:
     Raises:
         RunFolderError: if there is none.
     """
+    return newest_whole(checkpoints, load_checkpoint)
+
+
+def newest_whole(checkpoints: Path, load: Callable[[Path], T], among: Callable[[Path], bool] = lambda path: True) -> T:
+    """Read the newest checkpoint of a run that can be read; others are passed over with a `RheosWarning`.
+
+    Args:
+        checkpoints: the run's folder of checkpoints.
+        load: reads one; raises a `RunFolderError` for one that it cannot use.
+        among: which ones are looked at, where there are any.
+
+    Raises:
+        RunFolderError: if there is none.
+    """
     refused: list[str] = []
-    for path in reversed(_listed(checkpoints)):
+    listed = _listed(checkpoints)
+    for path in reversed([path for path in listed if among(path)] or listed):
         try:
-            checkpoint = load_checkpoint(path)
+            checkpoint = load(path)
         except RunFolderError as error:
             refused.append(str(error))
             continue
         for text in refused:
-            warnings.warn(f"passed over: {text}", RheosWarning, stacklevel=2)
+            warnings.warn(f"passed over: {text}", RheosWarning, stacklevel=3)
         return checkpoint
     if refused:
         raise RunFolderError(f"{checkpoints.parent} has no usable checkpoint: {refused[0]}")
@@ -159,10 +187,24 @@ def newest_checkpoint(checkpoints: Path) -> Checkpoint:
     )
 
 
-def prune_checkpoints(checkpoints: Path, best: Path | None) -> None:
-    """Remove all checkpoints but the newest three and the best."""
-    for path in _listed(checkpoints)[:-KEPT]:
-        if path != best:
+def prune_checkpoints(checkpoints: Path, also: Collection[Path] = ()) -> None:
+    """Remove all checkpoints but the newest three, and some others that are kept also, such as the best.
+
+    Those that were saved for their weights only do not count, unless there are no others.
+    """
+    listed = _listed(checkpoints)
+    kept = ([path for path in listed if has_state(path)] or listed)[-KEPT:]
+    for path in listed:
+        if path not in kept and path not in also:
+            shutil.rmtree(path)
+
+
+def remove_later(checkpoints: Path, env_steps: int) -> None:
+    """Remove what is cut off when a run goes on from an earlier checkpoint: those of more env steps, and half ones."""
+    for path in checkpoints.glob(".*.tmp"):
+        shutil.rmtree(path)
+    for path in _listed(checkpoints):
+        if _env_steps_of(path) > env_steps:
             shutil.rmtree(path)
 
 
@@ -180,8 +222,14 @@ def _listed(checkpoints: Path) -> list[Path]:
     """Return the folders of checkpoints, the oldest first, with those that a crash left set aside."""
     if not checkpoints.is_dir():
         return []
-    named = [(_NAME.fullmatch(path.name), path) for path in checkpoints.iterdir()]
-    return [path for _, path in sorted((int(match[1] or match[2]), path) for match, path in named if match)]
+    found = [path for path in checkpoints.iterdir() if _NAME.fullmatch(path.name)]
+    return sorted(found, key=lambda path: (_env_steps_of(path), path))
+
+
+def _env_steps_of(path: Path) -> int:
+    match = _NAME.fullmatch(path.name)
+    assert match is not None
+    return int(match[1] or match[2])
 
 
 def _refuse_incomplete(path: Path, manifest: Mapping[str, Any]) -> None:

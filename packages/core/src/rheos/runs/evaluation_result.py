@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rheos.tree_types import tree_type
+
 if TYPE_CHECKING:
     from rheos.runs.playing import Played
 
 __all__ = ["EvaluationResult"]
 
 
+@tree_type("rheos.EvaluationResult")
 @dataclass(frozen=True, kw_only=True)
 class EvaluationResult:
     """The returns and lengths of the episodes, in order, and what follows from them."""
@@ -38,6 +41,15 @@ class EvaluationResult:
             episode_lengths=tuple(episode.length for episode in played),
             cut=sum(episode.was_cut for episode in played),
         )
+
+    def to_tree(self) -> Any:
+        """Return the fields by name."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
+    @staticmethod
+    def from_tree(tree: Any) -> EvaluationResult:
+        """Return the result that `to_tree` gave."""
+        return EvaluationResult(**tree)
 
     @property
     def episodes(self) -> int:

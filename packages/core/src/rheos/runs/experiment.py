@@ -1,37 +1,38 @@
-"""run_experiment: from settings to a finished run folder."""
+"""run_experiment and resume_experiment: from settings, or a run that was cut, to a finished run folder."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rheos.configuration.settings import to_mapping
-from rheos.errors import FlowTimeout, UsageError
+from rheos.errors import UsageError
 from rheos.plugins import make_executor, resolve
 from rheos.plugins.specs import CONTRACT_VERSION
 from rheos.runs.endings import afterwards, do_all, in_one_line, on_failure
 from rheos.runs.folder import RunFolder
 from rheos.runs.interrupts import Interruptions
+from rheos.runs.locks import RunLock
 from rheos.runs.periodic_evaluation import PeriodicEvaluation
 from rheos.runs.program import Program, prepare
 from rheos.runs.recorder import Recorder
 from rheos.runs.run import LifeCycle, Run
 from rheos.runs.status import RunResult, RunState
-from rheos.runs.stopping import remaining_s, stop_reason
+from rheos.runs.training_loop import TrainingLoop
 from rheos.scheduler.flow import Flow, run
 from rheos.scheduler.recovery import FailurePolicy
 
 if TYPE_CHECKING:
-    from rheos.configuration.run_config import ExecutorConfig, RunConfig
+    from rheos.configuration.run_config import RunConfig
     from rheos.executors.protocol import Executor
     from rheos.plugins.registry import Registry
-    from rheos.reports import Report, Weights
+    from rheos.reports import Report
+    from rheos.runs.cut_runs import CutRun
     from rheos.runs.loggers import Logger
 
-__all__ = ["run_experiment"]
+__all__ = ["resume_experiment", "run_experiment"]
 
 
 def run_experiment(config: RunConfig, registry: Registry, observers: Sequence[object] = ()) -> RunResult:
@@ -57,13 +58,32 @@ def run_experiment(config: RunConfig, registry: Registry, observers: Sequence[ob
     program = prepare(config, registry)
     executor = make_executor(config.executor, registry)
     with afterwards(executor.close):
-        return _Experiment(config, registry, program, observers).run(executor)
+        folder = _make_folder(config)
+        with RunLock(folder.lock_path):
+            return _Experiment(config, registry, program, observers, folder).run(executor)
 
 
-class _Learner(Protocol):
-    """What the learner of every algorithm has."""
+def resume_experiment(
+    config: RunConfig, registry: Registry, cut: CutRun, observers: Sequence[object] = ()
+) -> RunResult:
+    """Go on with a run that was cut, in its own folder, which the caller has locked; else as `run_experiment`.
 
-    def weights(self) -> Weights: ...
+    Args:
+        config: the settings of the run, with what may change.
+        registry: as for `run_experiment`.
+        cut: where it goes on.
+        observers: as for `run_experiment`.
+
+    Raises:
+        UsageError: what is installed here is not what the run was made with; nothing has changed then.
+        RheosError: the learner's weights are not finite.
+    """
+    program = prepare(config, registry)
+    cut.refuse_other_program(program)
+    executor = make_executor(config.executor, registry)
+    with afterwards(executor.close):
+        saved = cut.state.decode(executor.put)
+        return _Experiment(config, registry, program, observers, cut.folder, cut, saved).run(executor)
 
 
 def _make_folder(config: RunConfig) -> RunFolder:
@@ -73,7 +93,7 @@ def _make_folder(config: RunConfig) -> RunFolder:
 
 
 def _manifest(config: RunConfig, program: Program) -> dict[str, Any]:
-    """Return what is needed to act with the weights again, so that core never reads YAML."""
+    """Return what is needed to act with the weights again, and to resume, so that core never reads YAML."""
     return {
         "contract": CONTRACT_VERSION,
         "algo": {"name": config.algo_name, **to_mapping(config.algo)},
@@ -81,23 +101,37 @@ def _manifest(config: RunConfig, program: Program) -> dict[str, Any]:
         "backend": to_mapping(config.backend),
         "spaces": program.spaces.to_json(),
         "seed": config.seed,
+        "settings": {key: value for key, value in config.to_mapping().items() if key != "run_dir"},
     }
 
 
 class _Experiment:
     """A run that has its folder: what it records, and how it ends."""
 
-    def __init__(self, config: RunConfig, registry: Registry, program: Program, observers: Sequence[object]) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        registry: Registry,
+        program: Program,
+        observers: Sequence[object],
+        folder: RunFolder,
+        cut: CutRun | None = None,
+        saved: Mapping[str, Any] | None = None,
+    ) -> None:
         self._program = program
-        self._folder = _make_folder(config)
-        self._run = Run(config, self._folder)
+        self._folder = folder
+        self._cut, self._saved = cut, saved
+        self._run = Run(config, folder)
         self._outcome, self._has_begun = (RunState.FAILED, ""), True
-        with on_failure(self._folder.discard):
-            self._folder.write_config(config.to_mapping())
-            self._folder.flow_path.write_text(program.stream.to_mermaid())
+        self._evaluation = PeriodicEvaluation(config, program, registry, folder.path)
+        with on_failure(self._discard):
             self._life_cycle = LifeCycle(self._run, registry, observers)
             self._recorder = self._make_recorder(registry)
-        self._evaluation = PeriodicEvaluation(config, program, registry, self._folder.path)
+            with on_failure(self._recorder.close):
+                folder.write_config(config.to_mapping())
+                folder.flow_path.write_text(program.stream.to_mermaid())
+                if cut is not None:
+                    cut.cut_back()
 
     def run(self, executor: Executor) -> RunResult:
         """Train, and leave nothing open; when plugins and observers hear of the end, everything is on the disk."""
@@ -119,7 +153,8 @@ class _Experiment:
             for factory in [resolve(registry.logger(name).factory) for name in config.logger.names]:
                 logger: Logger = factory(self._folder.path)
                 loggers.append(logger)
-            return Recorder(self._run, _manifest(config, self._program), loggers, self._life_cycle)
+            saved = None if self._saved is None else self._saved["run"]["recorder"]
+            return Recorder(self._run, _manifest(config, self._program), loggers, self._life_cycle, saved)
 
     @contextmanager
     def _judging(self) -> Iterator[None]:
@@ -137,70 +172,32 @@ class _Experiment:
 
     def _discard_what_never_began(self) -> None:
         if not self._has_begun:
+            self._discard()
+
+    def _discard(self) -> None:
+        if self._cut is None:  # else it is the folder of a run that began long ago
             self._folder.discard()
 
     def _train(self, executor: Executor) -> tuple[RunState, str]:
-        with Interruptions() as interruptions, _start(self._program, executor, self._run.config.executor) as flow:
+        with Interruptions() as interruptions, self._start(executor) as flow:
             interruptions.on_request(flow.stop)
             self._recorder.follow(flow)
-            outcome = self._follow(flow, interruptions)
-            weights = self._weights(flow)
-            if outcome[0] is RunState.DONE and self._evaluation.is_due_at_the_end(weights, self._run.totals.env_steps):
-                self._evaluate(weights, interruptions)
-                outcome = _interrupted(interruptions) or outcome
-            self._recorder.write_last_row()
-            self._recorder.save(weights)
-        return outcome
+            loop = TrainingLoop(self._run, flow, self._program, self._recorder, self._evaluation, interruptions)
+            return loop.run(self._saved)
 
-    def _follow(self, flow: Flow[Report], interruptions: Interruptions) -> tuple[RunState, str]:
-        """Take in reports until the run is to stop; return how it ended and why."""
-        stop = self._run.config.stop
-        while True:
-            reason = stop_reason(stop, self._run.totals, self._run.wall_s)
-            if reason:
-                return RunState.DONE, reason
-            self._do_what_is_due(flow, interruptions)
-            try:
-                report = flow.next(timeout_s=remaining_s(stop, self._run.wall_s))
-            except FlowTimeout:
-                continue
-            except StopIteration:
-                return _interrupted(interruptions) or (RunState.DONE, "the flow came to its end")
-            self._recorder.add(report)
-
-    def _do_what_is_due(self, flow: Flow[Report], interruptions: Interruptions) -> None:
-        """Between two items, evaluate, write a row and save weights, each where it is due."""
-        recorder = self._recorder
-        if self._evaluation.is_due(self._run.totals.env_steps):
-            self._evaluate(self._weights(flow), interruptions)
-        if recorder.is_row_due:
-            recorder.write_row()
-        if recorder.is_checkpoint_due:
-            recorder.save(self._weights(flow))
-
-    def _evaluate(self, weights: Weights, interruptions: Interruptions) -> None:
-        began_at = perf_counter()
-        result = self._evaluation.evaluate(
-            weights, self._run.totals.env_steps, lambda: interruptions.requested is not None
+    def _start(self, executor: Executor) -> Flow[Report]:
+        config = self._run.config.executor
+        failures = FailurePolicy()
+        if config.on_failure == "restart":
+            failures = FailurePolicy(config.max_restarts, config.backoff_s, config.min_healthy)
+        return run(
+            self._program.stream,
+            executor,
+            failures=failures,
+            warn_after_s=config.warn_after_s,
+            grace_s=config.grace_s,
+            trace=self._folder.trace_path if self._run.config.trace else None,
         )
-        if result is not None:
-            self._recorder.add_evaluation(weights, result, perf_counter() - began_at)
-
-    def _weights(self, flow: Flow[Report]) -> Weights:
-        weights: Weights = flow.ask(self._program.roles.learner, _Learner.weights)
-        return weights
-
-
-def _start(program: Program, executor: Executor, config: ExecutorConfig) -> Flow[Report]:
-    failures = FailurePolicy()
-    if config.on_failure == "restart":
-        failures = FailurePolicy(config.max_restarts, config.backoff_s, config.min_healthy)
-    return run(program.stream, executor, failures=failures, warn_after_s=config.warn_after_s, grace_s=config.grace_s)
-
-
-def _interrupted(interruptions: Interruptions) -> tuple[RunState, str] | None:
-    name = interruptions.requested
-    return None if name is None else (RunState.INTERRUPTED, f"interrupted by {name}")
 
 
 def _reason(error: BaseException) -> str:

@@ -16,14 +16,26 @@ from rheos.runs.yaml_text import to_yaml
 
 __all__ = ["RunFolder", "default_run_path"]
 
-_CONTENTS = ("config.yaml", "status.json", "metrics.csv", "tb", "checkpoints", "flow.mmd", "plot.png")
+_LOCK = ".lock"
+_CONTENTS = (
+    "config.yaml",
+    "status.json",
+    "metrics.csv",
+    "tb",
+    "checkpoints",
+    "flow.mmd",
+    "trace.json",
+    "plot.png",
+    _LOCK,
+)
 
 
 class RunFolder:
     """The folder of a run.
 
-    It holds `config.yaml`, `status.json`, `metrics.csv`, `tb/`, `checkpoints/<env_steps>/`, `flow.mmd` and
-    `plot.png`. A folder belongs to one run for ever: `create` refuses one that holds anything of a run.
+    It holds `config.yaml`, `status.json`, `metrics.csv`, `tb/`, `checkpoints/<env_steps>/`, `flow.mmd`,
+    `trace.json` where it was asked for, `plot.png`, and a lock file. A folder belongs to one run for ever: `create`
+    refuses one that holds anything of a run; who resumes the run makes a `RunFolder` of it again.
     """
 
     def __init__(self, path: Path) -> None:
@@ -96,6 +108,16 @@ class RunFolder:
     def flow_path(self) -> Path:
         """The flow as a Mermaid diagram."""
         return self.path / "flow.mmd"
+
+    @property
+    def lock_path(self) -> Path:
+        """The file that is locked by whoever writes the folder."""
+        return self.path / _LOCK
+
+    @property
+    def trace_path(self) -> Path:
+        """What every actor did and when, where that is asked for."""
+        return self.path / "trace.json"
 
     @property
     def plot_path(self) -> Path:

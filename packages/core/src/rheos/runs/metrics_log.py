@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+from rheos.errors import RunFolderError
 from rheos.runs.files import write_atomically
 from rheos.runs.totals import FIRST_COLUMNS
 
-__all__ = ["MetricsLog", "read_metrics"]
+__all__ = ["LogPosition", "MetricsLog", "read_metrics"]
+
+
+@dataclass(frozen=True)
+class LogPosition:
+    """How far a log is written: its columns, and how many rows."""
+
+    columns: tuple[str, ...]
+    rows: int
 
 
 class MetricsLog:
@@ -18,13 +29,35 @@ class MetricsLog:
 
     A metric that appears late gets a column at the right end: the file is then written anew, atomically, with
     empty cells above. That costs a pass over the file, once a name. An empty cell means: not measured.
+
+    Args:
+        path: of the file.
+        position: where a log goes on that is there already; what was written after it is cut off. None begins one.
+
+    Raises:
+        RunFolderError: if what is there does not reach so far.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, position: LogPosition | None = None) -> None:
         self._path = path
         self._columns: list[str] = list(FIRST_COLUMNS)
-        path.write_text(_csv_line(self._columns))
+        self._rows = 0
+        if position is None:
+            path.write_text(_csv_line(self._columns))
+        else:
+            self._columns, self._rows = list(position.columns), position.rows
+            _cut(path, position)
         self._file = path.open("a", newline="")
+
+    @property
+    def position(self) -> LogPosition:
+        """How far it is written."""
+        return LogPosition(tuple(self._columns), self._rows)
+
+    def sync(self) -> None:
+        """Wait until what was written is on the disk."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
 
     def write(self, row: Mapping[str, float | None]) -> None:
         """Append a row; names that are new become columns."""
@@ -33,6 +66,7 @@ class MetricsLog:
             self._add_columns(new)
         self._file.write(_csv_line([_cell(row.get(name)) for name in self._columns]))
         self._file.flush()
+        self._rows += 1
 
     def close(self) -> None:
         """Close the file; writing nothing more."""
@@ -67,6 +101,23 @@ def read_metrics(path: Path) -> dict[str, list[float | None]]:
         if len(row) != len(header):
             raise ValueError(f"{path.name}: row {number} has {len(row)} cells, the header has {len(header)}")
     return {name: [float(row[column]) if row[column] else None for row in rows] for column, name in enumerate(header)}
+
+
+def _cut(path: Path, position: LogPosition) -> None:
+    """Keep the rows and columns up to a position; a last line that was being written is no row."""
+    try:
+        text = path.read_text()
+        header, *rows = csv.reader(io.StringIO(text[: text.rfind("\n") + 1]))
+    except (OSError, ValueError, csv.Error) as error:
+        raise RunFolderError(f"{path} cannot be read: {error}.") from error
+    count = len(position.columns)
+    if tuple(header[:count]) != position.columns or len(rows) < position.rows:
+        raise RunFolderError(
+            f"{path} has {len(rows)} rows under {', '.join(header)}, expected at least the {position.rows} that were "
+            f"there when the checkpoint was saved, under {', '.join(position.columns)}: put the file back as it was."
+        )
+    kept = [header, *rows[: position.rows]]
+    write_atomically(path, "".join(_csv_line(row[:count]) for row in kept))
 
 
 def _cell(value: float | None) -> str:

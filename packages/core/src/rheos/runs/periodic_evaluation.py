@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from rheos.acting import Acting
 from rheos.plugins import make_backend
@@ -71,6 +71,19 @@ class PeriodicEvaluation:
             self._next = (env_steps // every_steps + 1) * every_steps
         self._evaluated = env_steps, weights.version
         return EvaluationResult.of(played, run_dir=str(self._run_dir), env_steps=env_steps, seed=config.seed)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return when the next one is due, and which weights were evaluated last."""
+        return {"every_steps": self._config.eval.every_steps, "next": self._next, "evaluated": self._evaluated}
+
+    def load_state_dict(self, state: Mapping[str, Any], env_steps: int) -> None:
+        """Take what `state_dict` gave, at so many env steps; another `eval.every_steps` makes its own times."""
+        every_steps = self._config.eval.every_steps
+        self._evaluated = state["evaluated"]
+        if every_steps == state["every_steps"]:
+            self._next = state["next"]
+        elif every_steps is not None:
+            self._next = (env_steps // every_steps + 1) * every_steps
 
     def _policy(self, weights: Weights) -> Policy:
         program, config = self._program, self._config

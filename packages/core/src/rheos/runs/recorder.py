@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rheos.runs.checkpoints import prune_checkpoints, save_checkpoint
-from rheos.runs.endings import afterwards, do_all
-from rheos.runs.metrics_log import MetricsLog
+from rheos.runs.checkpoint_states import EncodedState, has_state
+from rheos.runs.checkpoints import prune_checkpoints, refuse_non_finite, save_checkpoint, sha256_of
+from rheos.runs.endings import afterwards, do_all, on_failure
+from rheos.runs.flow_state import NoState
+from rheos.runs.loggers import ResumableLogger
+from rheos.runs.metrics_log import LogPosition, MetricsLog
 from rheos.runs.status import RunState
 
 if TYPE_CHECKING:
@@ -19,10 +22,14 @@ if TYPE_CHECKING:
     from rheos.runs.loggers import Logger
     from rheos.runs.run import LifeCycle, Run
     from rheos.scheduler.flow import Flow
+    from rheos.scheduler.statistics import FlowStatistics
 
-__all__ = ["Recorder"]
+__all__ = ["Encode", "Recorder"]
 
 _STATUS_EVERY_S = 1.0
+
+Encode = Callable[[dict[str, Any]], EncodedState]
+"""From what the run remembers to what a checkpoint holds beside the weights; raises `NoState` if there is nothing."""
 
 _Identity = tuple[int, int, int]
 """Which weights: env steps and updates of the run, and the version."""
@@ -41,27 +48,84 @@ class Recorder:
         manifest: what is needed to act with its weights again; saved with every checkpoint.
         loggers: beside metrics.csv; closed at the end.
         life_cycle: told of every row and checkpoint.
+        resumed: what the recorder of the run remembered that this one goes on from.
+
+    Raises:
+        RunFolderError: if the metrics.csv of that run does not reach so far.
     """
 
-    def __init__(self, run: Run, manifest: Mapping[str, Any], loggers: Sequence[Logger], life_cycle: LifeCycle) -> None:
+    def __init__(
+        self,
+        run: Run,
+        manifest: Mapping[str, Any],
+        loggers: Sequence[Logger],
+        life_cycle: LifeCycle,
+        resumed: Mapping[str, Any] | None = None,
+    ) -> None:
         self._run = run
         self._manifest = manifest
         self._loggers = loggers
         self._life_cycle = life_cycle
         self._best: tuple[float, int] | None = None  # its score, and its env steps
         self._saved: _Identity | None = None
+        self._has_saved_state = False
+        self._best_of_state: int | None = None
         self._evaluated: _Identity | None = None
         self._flow: Flow[Report] | None = None
-        self._row_wall_s = self._row_waited_s = 0.0
+        self._measured: FlowStatistics | None = None  # at the last row
         self._next_checkpoint = run.config.checkpoint.every_steps
         self._status_written_at = time.perf_counter()
-        run.folder.write_status(run.status)
-        self._metrics = MetricsLog(run.folder.metrics_path)  # last: it stays open
+        position = None if resumed is None else self._resume(resumed)
+        self._metrics = MetricsLog(run.folder.metrics_path, position)
+        with on_failure(self._metrics.close):
+            run.folder.write_status(run.status)
+
+    def _resume(self, state: Mapping[str, Any]) -> LogPosition:
+        """Take the state of the recorder of a run that was cut; return where metrics.csv goes on."""
+        run = self._run
+        run.totals.load_state_dict(state["totals"])
+        run.evaluation = state["evaluation"]
+        run.started_at = time.perf_counter() - state["wall_s"]
+        run.resumed_at = run.totals.env_steps
+        self._best, self._saved, self._evaluated = state["best"], state["saved"], state["evaluated"]
+        self._has_saved_state = True
+        if self._best is not None and not (run.folder.checkpoints_path / str(self._best[1])).exists():
+            self._best = None  # it goes on from one before the newest, which was torn
+        self._best_of_state = None if self._best is None else self._best[1]
+        every_steps = run.config.checkpoint.every_steps
+        is_as_before = every_steps == state["every_steps"]
+        self._next_checkpoint = state["next_checkpoint"] if is_as_before else self._after(every_steps)
+        for logger in self._loggers:
+            if isinstance(logger, ResumableLogger):
+                logger.resume(run.totals.env_steps)
+        run.status = replace(
+            run.status,
+            **self._counters(),
+            weights_sha256=state["weights_sha256"],
+            best_env_steps=self._best_of_state,
+        )
+        return LogPosition(state["columns"], state["rows"])
+
+    def _state_dict(self, weights_sha256: str) -> dict[str, Any]:
+        """Return what the recorder of a resumed run goes on from."""
+        run, position = self._run, self._metrics.position
+        return {
+            "totals": run.totals.state_dict(),
+            "evaluation": run.evaluation,
+            "wall_s": run.wall_s,
+            "best": self._best,
+            "saved": self._saved,
+            "evaluated": self._evaluated,
+            "every_steps": run.config.checkpoint.every_steps,
+            "next_checkpoint": self._next_checkpoint,
+            "weights_sha256": weights_sha256,
+            "columns": position.columns,
+            "rows": position.rows,
+        }
 
     def follow(self, flow: Flow[Report]) -> None:
-        """Tell from now on how busy the driver of this flow is."""
-        self._flow = flow
-        self._row_wall_s, self._row_waited_s = self._run.wall_s, flow.waited_s
+        """Tell from now on how busy the driver and the actors of this flow are."""
+        self._flow, self._measured = flow, flow.statistics()
 
     def add(self, report: Report) -> None:
         """Take in a report."""
@@ -69,14 +133,13 @@ class Recorder:
         if time.perf_counter() - self._status_written_at >= _STATUS_EVERY_S:
             self._write_status(RunState.RUNNING, "")
 
-    def add_evaluation(self, weights: Weights, result: EvaluationResult, seconds: float) -> None:
-        """Take in how these weights played, write a row, and save them where none were better."""
+    def add_evaluation(self, weights: Weights, result: EvaluationResult, seconds: float) -> bool:
+        """Take in how these weights played, and write a row; return whether none were better."""
         self._run.evaluation = result
         self._run.totals.add_evaluation(result, seconds)
         self._evaluated = self._identity(weights)
         self.write_row()
-        if self._is_best(result.episode_return_mean):
-            self.save(weights)
+        return self._is_best(result.episode_return_mean)
 
     @property
     def is_row_due(self) -> bool:
@@ -88,39 +151,53 @@ class Recorder:
         """Whether `checkpoint.every_steps` env steps passed since weights were saved."""
         return self._next_checkpoint is not None and self._run.totals.env_steps >= self._next_checkpoint
 
-    def save(self, weights: Weights) -> None:
-        """Save weights as the checkpoint of the env steps so far, unless these very weights were saved last.
+    def save(self, weights: Weights, encode: Encode | None = None) -> None:
+        """Save a checkpoint of the env steps so far, unless the same was saved last.
+
+        Args:
+            weights: of the learner.
+            encode: joins what the run remembers with the state of its flow; None saves the weights only, and nothing
+                where a checkpoint of the same env steps holds a state.
 
         Raises:
             RheosError: if they are not finite.
         """
         run, totals = self._run, self._run.totals
         identity = self._identity(weights)
-        if identity == self._saved:
+        if identity == self._saved and (self._has_saved_state or encode is None):
             return
-        counters = {
-            "env_steps": totals.env_steps,
-            "updates": totals.updates,
-            "episodes": totals.episodes,
-            "episode_return_mean": totals.episode_return_mean,
-        }
+        if encode is None and has_state(run.folder.checkpoints_path / str(totals.env_steps)):
+            return
+        refuse_non_finite(weights.arrays, totals.env_steps)
+        manifest = {**self._manifest, **self._counters()}
         score = totals.episode_return_mean
         if run.config.eval.every_steps is not None:
             evaluation = run.evaluation if identity == self._evaluated else None
-            score = counters["eval_return_mean"] = None if evaluation is None else evaluation.episode_return_mean
-        checkpoints = run.folder.checkpoints_path
-        checkpoint = save_checkpoint(checkpoints, weights.arrays, {**self._manifest, **counters})
-        self._saved = identity
+            score = manifest["eval_return_mean"] = None if evaluation is None else evaluation.episode_return_mean
         if self._best is not None and self._best[1] == totals.env_steps:
-            self._best = None  # its folder has just been taken by weights of more updates
+            self._best = None  # its folder is taken by weights of more updates
         if score is not None and self._is_best(score):
             self._best = score, totals.env_steps
         best = None if self._best is None else self._best[1]
-        prune_checkpoints(checkpoints, best=None if best is None else checkpoints / str(best))
-        every_steps = run.config.checkpoint.every_steps
-        if every_steps is not None:
-            self._next_checkpoint = (totals.env_steps // every_steps + 1) * every_steps
-        run.status = replace(run.status, weights_sha256=checkpoint.manifest["weights_sha256"], best_env_steps=best)
+        if encode is not None:
+            self._best_of_state = best  # kept with it: a run that goes on from there knows no later one
+        self._next_checkpoint = self._after(run.config.checkpoint.every_steps)
+        self._saved, self._has_saved_state = identity, encode is not None
+        weights_sha256 = sha256_of(weights.arrays)
+        state: EncodedState | None = None
+        if encode is None:
+            manifest["no_state"] = "it was saved because its weights were evaluated best"
+        else:
+            try:
+                state = encode(self._state_dict(weights_sha256))
+            except NoState as error:
+                manifest["no_state"] = str(error)
+        self._flush()  # the rows that a checkpoint counts are on the disk before it is
+        checkpoints = run.folder.checkpoints_path
+        checkpoint = save_checkpoint(checkpoints, weights.arrays, manifest, state)
+        also = {checkpoints / str(kept) for kept in (best, self._best_of_state) if kept is not None}
+        prune_checkpoints(checkpoints, also)
+        run.status = replace(run.status, weights_sha256=weights_sha256, best_env_steps=best)
         self._life_cycle.checkpoint_saved(checkpoint.path)
 
     def close(self) -> None:
@@ -139,22 +216,28 @@ class Recorder:
 
     def write_row(self) -> None:
         """Write a row of measurements, to metrics.csv and every logger, and tell of it."""
-        self._measure_driver()
+        flow = self._measure_flow()
         row = self._run.totals.take_row(self._run.wall_s)
         self._metrics.write(row)
         measured = {name: value for name, value in row.items() if value is not None}
         env_steps = self._run.totals.env_steps
-        logs = [partial(logger.log, env_steps, measured) for logger in self._loggers]
+        logs = [partial(logger.log, env_steps, {**measured, **flow}) for logger in self._loggers]
         do_all(*logs, partial(self._life_cycle.report, measured))
 
-    def _measure_driver(self) -> None:
-        """Take down in which share of the time since the last row the driver did not wait."""
+    def _flush(self) -> None:
+        self._metrics.sync()
+        for logger in self._loggers:
+            if isinstance(logger, ResumableLogger):
+                logger.flush()
+
+    def _measure_flow(self) -> dict[str, float]:
+        """Take down who was busy since the last row; return it as loggers get it."""
         if self._flow is None:
-            return
-        wall_s, waited_s = self._run.wall_s, self._flow.waited_s
-        if wall_s > self._row_wall_s:
-            self._run.driver_busy = 1.0 - min((waited_s - self._row_waited_s) / (wall_s - self._row_wall_s), 1.0)
-        self._row_wall_s, self._row_waited_s = wall_s, waited_s
+            return {}
+        now = self._flow.statistics()
+        self._run.busy, self._run.restarts = now.busy_since(self._measured), now.restarts
+        self._measured = now
+        return {f"busy/{role}": share for role, share in self._run.busy.items()} | {"restarts": float(now.restarts)}
 
     def _identity(self, weights: Weights) -> _Identity:
         return self._run.totals.env_steps, self._run.totals.updates, weights.version
@@ -162,17 +245,22 @@ class Recorder:
     def _is_best(self, score: float) -> bool:
         return self._best is None or score >= self._best[0]
 
-    def _write_status(self, state: RunState, reason: str) -> None:
+    def _after(self, every_steps: int | None) -> int | None:
+        """Return the env steps of the next checkpoint."""
+        return None if every_steps is None else (self._run.totals.env_steps // every_steps + 1) * every_steps
+
+    def _counters(self) -> dict[str, Any]:
         totals = self._run.totals
+        return {
+            "env_steps": totals.env_steps,
+            "updates": totals.updates,
+            "episodes": totals.episodes,
+            "episode_return_mean": totals.episode_return_mean,
+        }
+
+    def _write_status(self, state: RunState, reason: str) -> None:
         self._run.status = replace(
-            self._run.status,
-            state=state,
-            reason=reason,
-            env_steps=totals.env_steps,
-            wall_s=round(self._run.wall_s, 3),
-            episode_return_mean=totals.episode_return_mean,
-            updates=totals.updates,
-            episodes=totals.episodes,
+            self._run.status, state=state, reason=reason, wall_s=round(self._run.wall_s, 3), **self._counters()
         )
         self._run.folder.write_status(self._run.status)
         self._status_written_at = time.perf_counter()

@@ -34,15 +34,19 @@ class Run:
     totals: Totals = field(default_factory=Totals)
     status: RunStatus = field(default_factory=RunStatus)
     started_at: float = field(default_factory=time.perf_counter)
-    """By `time.perf_counter`."""
+    """By `time.perf_counter`; of a run that was resumed, as if it had never been cut."""
+    resumed_at: int | None = None
+    """The env steps from which it was resumed; None for a run that began here."""
     evaluation: EvaluationResult | None = None
     """The newest one; None before the first."""
-    driver_busy: float | None = None
-    """In which share of the time between the last two rows the driver did not wait for an actor; None before."""
+    busy: Mapping[str, float] = field(default_factory=dict)
+    """In which share of the time between the last two rows the driver, and the mean actor of each role, worked."""
+    restarts: int = 0
+    """How many workers were made anew since the run began, or was resumed."""
 
     @property
     def wall_s(self) -> float:
-        """The seconds since the run began."""
+        """The seconds since the run began, without the time from a cut until it was resumed."""
         return time.perf_counter() - self.started_at
 
 

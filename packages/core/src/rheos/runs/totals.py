@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rheos.batches import Episode
@@ -134,13 +134,38 @@ class Totals:
             first["eval_length_mean"] = since.evaluation.episode_length_mean
         return first | {name: mean.value for name, mean in since.metrics.items() if name not in first}
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything, as a tree."""
+        return {
+            "env_steps": self.env_steps,
+            "agent_steps": self.agent_steps,
+            "updates": self.updates,
+            "episodes": self.episodes,
+            "metrics": dict(self.metrics),
+            "reports": self._reports,
+            "last_episodes": list(self._last_episodes),
+            "row": self._row.state_dict(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take what `state_dict` gave."""
+        self.env_steps = state["env_steps"]
+        self.agent_steps = state["agent_steps"]
+        self.updates = state["updates"]
+        self.episodes = state["episodes"]
+        self.metrics = dict(state["metrics"])
+        self._reports = state["reports"]
+        self._last_episodes = deque(state["last_episodes"], maxlen=EPISODE_WINDOW)
+        self._row = _SinceRow(env_steps=0, wall_s=0.0)
+        self._row.load_state_dict(state["row"])
+
 
 class _WeightedMean:
     """A mean that is taken one value at a time."""
 
-    def __init__(self) -> None:
-        self._total = 0.0
-        self._weight = 0.0
+    def __init__(self, total: float = 0.0, weight: float = 0.0) -> None:
+        self._total = total
+        self._weight = weight
 
     def add(self, value: float, weight: float) -> None:
         self._total += value * weight
@@ -149,6 +174,10 @@ class _WeightedMean:
     @property
     def value(self) -> float | None:
         return self._total / self._weight if self._weight else None
+
+    @property
+    def parts(self) -> tuple[float, float]:
+        return self._total, self._weight
 
 
 class _SinceRow:
@@ -179,6 +208,30 @@ class _SinceRow:
     @property
     def lag_mean(self) -> float | None:
         return self._lag.value
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "env_steps": self.env_steps,
+            "wall_s": self.wall_s,
+            "reports": self.reports,
+            "returns": list(self.returns),
+            "metrics": {name: mean.parts for name, mean in self.metrics.items()},
+            "lag": self._lag.parts,
+            "lag_max": self.lag_max,
+            "evaluation": self.evaluation,
+            "evaluating_s": self.evaluating_s,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.env_steps = state["env_steps"]
+        self.wall_s = state["wall_s"]
+        self.reports = state["reports"]
+        self.returns = list(state["returns"])
+        self.metrics = {name: _WeightedMean(*parts) for name, parts in state["metrics"].items()}
+        self._lag = _WeightedMean(*state["lag"])
+        self.lag_max = state["lag_max"]
+        self.evaluation = state["evaluation"]
+        self.evaluating_s = state["evaluating_s"]
 
 
 def _mean(values: Iterable[float]) -> float | None:

@@ -31,6 +31,7 @@ def train(
     seed: int = 0,
     run_dir: str | os.PathLike[str] | None = None,
     device: str = "cpu",
+    trace: bool = False,
     observers: Sequence[object] = (),
     registry: Registry | None = None,
 ) -> RunResult:
@@ -45,13 +46,14 @@ def train(
         backend: what computes gradients.
         executor: where the actors run; `{"name": "inline", "workers": 4}` for more of them.
         stop: `env_steps`, `seconds`, `episode_return`: the run ends at the first that is met.
-        checkpoint: `every_steps`.
+        checkpoint: `every_steps` and `reset_environments`.
         eval: `every_steps`, by default never, and `episodes`: how the newest weights play is measured in environments
             of its own, which does not change what is learned.
         logger: `names`, by default all installed ones, and `every_steps`.
         seed: the same seed gives the same run, bit for bit, with the inline executor.
         run_dir: where the run goes; by default `runs/<algo>-<env>/<time>-seed<seed>`.
         device: of the learner.
+        trace: whether to write `trace.json`, for Perfetto: what every worker did and when.
         observers: objects with life-cycle hooks as methods, such as `@rheos.hookimpl def rheos_report(self, row)`.
         registry: where names are found; by default all installed plugins. Actors find their backend in what is
             installed where they run.
@@ -83,6 +85,7 @@ def train(
         "seed": seed,
         "run_dir": os.fspath(run_dir) if isinstance(run_dir, os.PathLike) else run_dir,
         "device": device,
+        "trace": trace,
     }
     result = run_experiment(RunConfig.from_mapping(mapping, registry), registry, observers)
     if result.state is RunState.INTERRUPTED:

@@ -15,12 +15,14 @@ from rheos.executors.host import freeze
 from rheos.executors.protocol import NOTHING, Call, Completions, Control, RunningActor, Shared
 from rheos.reports import LearnerReport
 from rheos.scheduler.recovery import FailurePolicy, Recovery
+from rheos.scheduler.statistics import ActorStatistics
 from rheos.streams import nodes
-from rheos.streams.actors import Actor, Placement, Published
+from rheos.streams.actors import Actor, ActorGroup, Placement, Published
 
 if TYPE_CHECKING:
     from rheos.executors.protocol import Executor
     from rheos.scheduler.running import RunningNode, State
+    from rheos.scheduler.trace import Trace
     from rheos.streams.nodes import Node
 
 __all__ = ["Engine"]
@@ -35,7 +37,9 @@ class Engine:
     look again, before it has changed or something was announced.
     """
 
-    def __init__(self, order: tuple[Node, ...], executor: Executor, failures: FailurePolicy) -> None:
+    def __init__(
+        self, order: tuple[Node, ...], executor: Executor, failures: FailurePolicy, trace: Trace | None = None
+    ) -> None:
         self.moves = 0
         self.completions = Completions()
         self._executor = executor
@@ -46,8 +50,10 @@ class Engine:
         self._published: dict[str, Shared[Any]] = {}
         self._asked: dict[str, Call] = {}  # actors that were asked what they have not published yet
         self._last_key = 0
-        self.actor_busy_s: dict[str, float] = {}
-        """Seconds that each actor worked."""
+        self._busy_s: dict[str, float] = {}  # by actor
+        self._on_driver: set[str] = set()
+        self._roles = {actor.name: group.role for node in order for group in _groups(node) for actor in group}
+        self.trace = trace
         sources = [node.group for node in order if isinstance(node, nodes.FromActors)]
         self._remote = frozenset(actor.name for group in sources for actor in group)
         self._elsewhere = Placement.DRIVER if _is_synchronous(order) else Placement.THREAD
@@ -69,7 +75,7 @@ class Engine:
         if actor.name not in self._actors:
             with _noting(f"while {actor.name} was started"):
                 self._actors[actor.name] = self._executor.spawn(self._placed(actor), self.completions)
-            self.actor_busy_s[actor.name] = 0.0
+            self._busy_s[actor.name] = 0.0
 
     def _placed(self, actor: Actor[Any]) -> Actor[Any]:
         if actor.placement is not Placement.AUTO:
@@ -89,6 +95,14 @@ class Engine:
     def describe(self, node: Node) -> str:
         """Return how a note names a stage: `stage 5: ask(Learner.update) [flow.py:27]`."""
         return f"stage {self._numbers[node]}: {node.label} [{node.origin}]"
+
+    def actors(self) -> dict[str, ActorStatistics]:
+        """Return what each actor did, by its name."""
+        restarts = {} if self.recovery is None else self.recovery.restarts
+        return {
+            name: ActorStatistics(self._roles.get(name, name), busy_s, restarts.get(name, 0), name in self._on_driver)
+            for name, busy_s in self._busy_s.items()
+        }
 
     # messages
 
@@ -131,9 +145,7 @@ class Engine:
             self._asked[name] = self.send(None, name, wanted.method.__name__)
         return self._asked[name]
 
-    def ask(
-        self, actor: str, method: str | Control, message: Any = NOTHING, timeout_s: float | None = None
-    ) -> Any:
+    def ask(self, actor: str, method: str | Control, message: Any = NOTHING, timeout_s: float | None = None) -> Any:
         """Send a message beside the flow and wait for the reply; what else finishes is announced later, in order."""
         call = self.send(None, actor, method, message)
         self._settle(lambda: call in self._unannounced, timeout_s)
@@ -182,24 +194,32 @@ class Engine:
         if self.recovery is not None and self.recovery.is_under_way:
             due_in_s = self.recovery.due_in_s()
             timeout_s = due_in_s if timeout_s is None else min(timeout_s, due_in_s)
+        began_at = perf_counter()
         call = self.completions.wait(timeout_s)
+        if self.trace is not None:
+            self.trace.add_wait(began_at, perf_counter())
         if call is not None:
             self._announce(call)
 
     def _run_one(self) -> Call:
         call = self.completions.run_one_on_driver()
-        if call.owner is not None:
-            call.owner.busy_s += call.ended_at - call.began_at
+        owner = call.owner
+        self._on_driver.add(call.actor)
+        if owner is not None:
+            owner.busy_s += call.ended_at - call.began_at
         return call
 
     def _announce(self, call: Call) -> None:
+        owner = call.owner
         del self._outstanding[call.key]
-        self.actor_busy_s[call.actor] += call.ended_at - call.began_at
+        self._busy_s[call.actor] += call.ended_at - call.began_at
+        if self.trace is not None:
+            self.trace.add_call(call)
         if isinstance(call.value, LearnerReport) and isinstance(call.value.weights, Shared):
             self._published[call.actor] = call.value.weights
             self._asked.pop(call.actor, None)
-        if call.owner is not None:
-            call.owner.finished(call)
+        if owner is not None:
+            owner.finished(call)
 
     # cutting and going on
 
@@ -269,18 +289,25 @@ class Engine:
         """Close the actors, the last one first, within `grace_s` together; the first error is raised at the end."""
         self.completions.abandon(FlowError("The flow is closed."))
         give_up_at = perf_counter() + grace_s
+        stuck: list[str] = []
         errors: list[Exception] = []
         while self._actors:
             _, actor = self._actors.popitem()
             try:
                 actor.close(max(give_up_at - perf_counter(), 0.0))
             except ActorStuck as error:
-                warnings.warn(str(error), RheosWarning, stacklevel=2)
+                stuck.append(str(error))
             except Exception as error:
                 error.add_note(f"while {actor.name} was closed")
                 errors.append(error)
+        for text in stuck:  # at the end, for a filter may make errors of warnings
+            warnings.warn(text, RheosWarning, stacklevel=2)
         if errors:
             raise errors[0]
+
+
+def _groups(node: Node) -> tuple[ActorGroup[Any], ...]:
+    return (node.group,) if isinstance(node, nodes.FromActors | nodes.Ask | nodes.Tell) else ()
 
 
 def _is_synchronous(order: tuple[Node, ...]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
@@ -15,6 +16,8 @@ from rheos.scheduler import gathers, merges, messages, values
 from rheos.scheduler.engine import Engine
 from rheos.scheduler.recovery import FailurePolicy
 from rheos.scheduler.running import Item, RunningNode, Signal, State
+from rheos.scheduler.statistics import FlowStatistics
+from rheos.scheduler.trace import Trace
 from rheos.streams import drawings, nodes
 from rheos.streams.actors import Actor
 
@@ -57,6 +60,7 @@ def run(
     failures: FailurePolicy = _RAISE,
     warn_after_s: float = 60.0,
     grace_s: float = 5.0,
+    trace: Path | None = None,
 ) -> Flow[T]:
     """Start the actors that a stream mentions and return the running flow.
 
@@ -66,6 +70,7 @@ def run(
         failures: what becomes of it when a source fails; by default the error is raised.
         warn_after_s: seconds of one wait after which a `RheosWarning` says what is waited for.
         grace_s: seconds that the actors have to finish when the flow is closed, all together.
+        trace: a file that gets what every actor did and when; see `rheos.scheduler.trace.Trace`.
 
     Raises:
         FlowMistake: if `stream.check()` finds something; nothing has been started then.
@@ -86,6 +91,7 @@ def run(
             failures=failures,
             warn_after_s=warn_after_s,
             grace_s=grace_s,
+            trace=trace,
         )
     except BaseException as error:
         _hide_our_frames(error)
@@ -96,7 +102,14 @@ class Flow(Generic[T]):
     """A running flow: an iterator of its items, and a context manager that closes it."""
 
     def __init__(
-        self, root: nodes.Node, executor: Executor, *, failures: FailurePolicy, warn_after_s: float, grace_s: float
+        self,
+        root: nodes.Node,
+        executor: Executor,
+        *,
+        failures: FailurePolicy,
+        warn_after_s: float,
+        grace_s: float,
+        trace: Path | None,
     ) -> None:
         order = nodes.stages(root)
         self._root_node = root
@@ -105,7 +118,14 @@ class Flow(Generic[T]):
         self._failure: tuple[BaseException, TracebackType | None] | None = None
         self._is_ended = False
         self._is_closed = False
-        self._engine = Engine(order, executor, failures)
+        self._started_s = perf_counter()
+        self._trace = None if trace is None else Trace(trace, self._started_s)
+        try:
+            self._engine = Engine(order, executor, failures, self._trace)
+        except BaseException:
+            if self._trace is not None:
+                self._trace.close()
+            raise
         running: dict[nodes.Node, RunningNode] = {}
         try:
             for number, node in enumerate(order, 1):
@@ -117,7 +137,6 @@ class Flow(Generic[T]):
             raise
         self._stages = tuple(running.values())
         self._root = running[root]
-        self._started_s = perf_counter()
 
     # items
 
@@ -252,25 +271,29 @@ class Flow(Generic[T]):
 
     # looking at it
 
-    @property
-    def waited_s(self) -> float:
-        """For how long the flow has waited for its actors, in seconds; the rest of the time the driver was busy."""
-        return self._engine.completions.waited_s
+    def statistics(self) -> FlowStatistics:
+        """Return what the flow measured since it began: its stages, its actors, and for how long it waited."""
+        return FlowStatistics(
+            wall_s=max(perf_counter() - self._started_s, 1e-9),
+            waited_s=self._engine.completions.waited_s,
+            stages=tuple(stage.statistics() for stage in self._stages),
+            actors=self._engine.actors(),
+        )
 
     def explain(self, stats: bool = False) -> str:
-        """Return the flow as text, a line a stage; with `stats`, what passed through each and where time goes."""
+        """Return the flow as text, a line a stage; with `stats`, what passed through each, and the bottleneck."""
         if not stats:
             return drawings.explain(self._root_node)
-        wall_s = max(perf_counter() - self._started_s, 1e-9)
+        found = self.statistics()
         remarks = {
-            stage.node: f"{stage.items:,} items, busy {stage.busy_s:.2f} s ({stage.busy_s / wall_s:.0%})"
-            + (f", {stage.outstanding} outstanding" if stage.outstanding else "")
-            for stage in self._stages
+            stage.node: measured.describe(found.wall_s)
+            for stage, measured in zip(self._stages, found.stages, strict=True)
         }
-        busiest = max(self._stages, key=lambda stage: stage.busy_s)
+        shares = ", ".join(f"{role} {share:.0%}" for role, share in found.busy_since().items())
         return (
             f"{drawings.explain(self._root_node, remarks)}\n"
-            f"{wall_s:.2f} s, most of it in {self._engine.describe(busiest.node)}"
+            f"{found.wall_s:.2f} s, of which busy: {shares}\n"
+            f"bottleneck: {found.bottleneck}"
         )
 
     def to_mermaid(self) -> str:
@@ -284,7 +307,11 @@ class Flow(Generic[T]):
         self._is_ended = True
         if not self._is_closed:
             self._is_closed = True
-            self._engine.close(self._grace_s)
+            try:
+                self._engine.close(self._grace_s)
+            finally:
+                if self._trace is not None:
+                    self._trace.close()
 
     def __enter__(self) -> Self:
         """Return the flow itself."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from rheos.errors import ActorDied
 from rheos.executors.protocol import NOTHING, Call, Control
 from rheos.scheduler.running import (
     Answer,
@@ -44,6 +45,7 @@ class Gather(RunningNode):
         self._functions = dict(reversed(self._functions.items()))
         self._through = tuple(self._functions)
         self._source = source
+        self._method = source.method.__name__
         self._names = tuple(actor.name for actor in source.group)
         self._first: Any = None if source.first is None else own_copy(source.first[1])
         self._argument = source.arguments[0] if source.arguments else NOTHING
@@ -65,7 +67,7 @@ class Gather(RunningNode):
             self._greeted[shard] = incarnation
             for method, message in self._greeting(name):
                 self._greetings[self.engine.send(self, name, method, message).key] = name
-        call = self.engine.send(self, name, self._source.method.__name__, self._argument, self._through)
+        call = self.engine.send(self, name, self._method, self._argument, self._through)
         self._requests[call.key] = shard
 
     def _incarnation(self, name: str) -> int:
@@ -105,12 +107,13 @@ class Gather(RunningNode):
 
     def finished(self, call: Call) -> None:
         """Take in a reply."""
-        is_greeting = self._greetings.pop(call.key, None) is not None
-        shard = None if is_greeting else self._requests.pop(call.key)
+        shard = self._requests.pop(call.key, None)
+        if shard is None:
+            del self._greetings[call.key]
         if call.error is not None:
             recovery = self.engine.recovery
             if recovery is None or not recovery.takes(call):
-                where = self._source if is_greeting else self._functions.get(call.failed_in or "")
+                where = self._source if shard is None else self._functions.get(call.failed_in or "")
                 self.fail(call.error, self.items + 1, (call.actor,), where)
             if shard is not None:
                 self._lost.append(shard)
@@ -127,7 +130,7 @@ class Gather(RunningNode):
         if isinstance(call.value, EndOfShard):
             self._ended.add(shard)
         else:
-            self._keep(shard, call.value)
+            self._keep(shard, call.value, call.ended_at)
 
     def _missing(self) -> Signal | None:
         """Return what to answer while shards are asked, or will be; None where no more can come."""
@@ -136,7 +139,7 @@ class Gather(RunningNode):
         return Signal.IDLE if self._asleep else None
 
     @abstractmethod
-    def _keep(self, shard: int, value: Any) -> None:
+    def _keep(self, shard: int, value: Any, born_at: float) -> None:
         """Keep what a shard gave until it goes on."""
 
     @property
@@ -149,7 +152,7 @@ class Gather(RunningNode):
         asked = sorted(set(self._requests.values()))
         parts = []
         if asked:
-            method = self._source.method.__name__
+            method = self._method
             parts.append("waits for " + ", ".join(f"{self._names[shard]}.{method}" for shard in asked))
         if self._lost:
             parts.append(f"down: {', '.join(self._names[shard] for shard in dict.fromkeys(self._lost))}")
@@ -177,11 +180,18 @@ class Gather(RunningNode):
         )
 
     def _states_of_functions(self) -> dict[str, dict[str, State | None]]:
-        return {
-            name: {function: self.engine.ask(name, Control.FUNCTION_STATE, function) for function in self._functions}
-            for name, greeted in zip(self._names, self._greeted, strict=True)
-            if self._functions and greeted == self._incarnation(name) and self.engine.is_up(name)
-        }
+        states: dict[str, dict[str, State | None]] = {}
+        for name, greeted in zip(self._names, self._greeted, strict=True):
+            if self._functions and greeted == self._incarnation(name) and self.engine.is_up(name):
+                try:
+                    states[name] = {
+                        function: self.engine.ask(name, Control.FUNCTION_STATE, function)
+                        for function in self._functions
+                    }
+                except ActorDied:
+                    if self.engine.recovery is None:
+                        raise  # else its next request fails, too, and its successor begins anew
+        return states
 
     def load_state_dict(self, state: State) -> None:
         """Take over the requests that were on their way; shards that had been greeted are new, so they are again."""
@@ -216,6 +226,7 @@ class GatherSync(Gather):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._round: dict[int, Any] | None = None
+        self._born_at = 0.0  # of the oldest part of the round
 
     def poll(self) -> Answer:
         """Give the round once it is whole; begin one if none is under way."""
@@ -236,10 +247,13 @@ class GatherSync(Gather):
         shards = sorted(round_)
         self.items += 1
         self.engine.moves += 1
-        return Item(tuple([round_[shard] for shard in shards]), tuple([self._names[shard] for shard in shards]))
+        return Item(
+            tuple([round_[shard] for shard in shards]), tuple([self._names[shard] for shard in shards]), self._born_at
+        )
 
-    def _keep(self, shard: int, value: Any) -> None:
+    def _keep(self, shard: int, value: Any, born_at: float) -> None:
         assert self._round is not None
+        self._born_at = min(self._born_at, born_at) if self._round else born_at
         self._round[shard] = value
 
     def state_dict(self) -> State:
@@ -259,7 +273,7 @@ class GatherAsync(Gather):
         super().__init__(*arguments)
         node: Any = self.node
         self._free: deque[int] = deque(list(range(len(self._names))) * node.in_flight)
-        self._ready: deque[tuple[int, Any]] = deque()
+        self._ready: deque[tuple[int, Any, float]] = deque()
 
     def poll(self) -> Answer:
         """Fill the windows of the shards, then give an item that is ready."""
@@ -271,21 +285,24 @@ class GatherAsync(Gather):
             self._ask_again()
         if not self._ready:
             return self._missing() or Signal.END
-        shard, value = self._ready.popleft()
+        shard, value, born_at = self._ready.popleft()
         self._free.append(shard)
         self.items += 1
         self.engine.moves += 1
-        return Item(value, (self._names[shard],))
+        return Item(value, (self._names[shard],), born_at)
 
-    def _keep(self, shard: int, value: Any) -> None:
-        self._ready.append((shard, value))
+    def _keep(self, shard: int, value: Any, born_at: float) -> None:
+        self._ready.append((shard, value, born_at))
 
     def state_dict(self) -> State:
         """Add the items that are ready, and the windows that are free."""
-        return super().state_dict() | {"free": list(self._free), "ready": list(self._ready)}
+        return super().state_dict() | {
+            "free": list(self._free),
+            "ready": [(shard, value) for shard, value, _ in self._ready],
+        }
 
     def load_state_dict(self, state: State) -> None:
         """Take the items that were ready, too."""
         super().load_state_dict(state)
         self._free = deque(state["free"])
-        self._ready = deque(tuple(entry) for entry in state["ready"])
+        self._ready = deque((shard, value, 0.0) for shard, value in state["ready"])

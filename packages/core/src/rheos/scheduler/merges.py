@@ -32,7 +32,7 @@ class Tee(RunningNode):
             self.items += 1
             self.engine.moves += 1
             for unread in self._unread[1:]:
-                unread.append(Item(answer.value, answer.sources))
+                unread.append(Item(answer.value, answer.sources, answer.born_at))
         elif answer is Signal.END and not self._is_ended:
             self._is_ended = True
             self.engine.moves += 1

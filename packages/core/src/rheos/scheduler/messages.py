@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from rheos.errors import ActorDied, FlowError
 from rheos.executors.protocol import Call
+from rheos.reports import LearnerReport
 from rheos.scheduler.running import (
     Answer,
     Item,
@@ -19,6 +21,7 @@ from rheos.scheduler.running import (
     load_function_state,
     own_copy,
 )
+from rheos.scheduler.statistics import Mean, StageStatistics
 from rheos.streams import nodes
 from rheos.streams.actors import Route
 
@@ -44,6 +47,11 @@ class _Message(RunningNode):
         self._used = [0] * len(self._names)
         self._turn = 0
         self.source = inputs[0]
+        self._age_s = Mean()
+
+    def _note_age(self, item: Item) -> None:
+        if item.born_at:
+            self._age_s.add(perf_counter() - item.born_at)
 
     def _has_room(self, actor: int) -> bool:
         return self._used[actor] < self._in_flight and self.engine.is_up(self._names[actor])
@@ -108,6 +116,7 @@ class Ask(_Message):
         self._slots: dict[int, _Slot] = {}  # by key, in the order of the items
         self._done: deque[int] = deque()  # keys, in the order of the replies
         self._held: Item | None = None  # taken, but its actor has no room
+        self._lag = Mean()
         self.taken = 0
 
     def poll(self) -> Answer:
@@ -156,6 +165,7 @@ class Ask(_Message):
             return False
         self._held = None
         self._used[actor] += 1
+        self._note_age(item)
         call = self.engine.send(self, self._names[actor], self._method, item.value)
         item.value = None  # the reply takes its place; the item is not kept twice
         self._slots[call.key] = _Slot(call.key, actor, item, self.taken)
@@ -166,7 +176,9 @@ class Ask(_Message):
         slot = self._slots[call.key]
         if call.error is not None:
             self.fail(call.error, slot.number, slot.item.sources)
-        slot.item.value = call.value
+        learned = slot.item.value = call.value
+        if isinstance(learned, LearnerReport) and learned.updates:
+            self._lag.add(learned.version - learned.updates - learned.info.version_mean)
         slot.is_done = True
         self._done.append(call.key)
         self.engine.moves += 1
@@ -175,6 +187,11 @@ class Ask(_Message):
     def outstanding(self) -> int:
         """How many items have no reply yet."""
         return len(self._slots) - len(self._done)
+
+    def statistics(self) -> StageStatistics:
+        """Add how old items were when they were sent, and how far behind the weights that made them."""
+        lag = None if self._lag.value is None else (self._lag.value, self._lag.most)
+        return replace(super().statistics(), age_s=self._age_s.value, lag=lag)
 
     def waiting(self) -> str:
         """Say which actors have not replied."""
@@ -231,6 +248,7 @@ class Tell(_Message):
         self._held = None
         self.items += 1
         self.engine.moves += 1
+        self._note_age(item)
         return item
 
     def _take(self, item: Item) -> None:
@@ -282,6 +300,10 @@ class Tell(_Message):
     def outstanding(self) -> int:
         """How many messages are not acknowledged."""
         return len(self._sent)
+
+    def statistics(self) -> StageStatistics:
+        """Add how old items were when their messages were sent, and how many messages were lost."""
+        return replace(super().statistics(), lost=self.lost, age_s=self._age_s.value)
 
     def waiting(self) -> str:
         """Say which actors have not acknowledged, where that holds an item back."""

@@ -20,6 +20,8 @@ __all__ = ["FailurePolicy", "Recovery"]
 
 __tracebackhide__ = True
 
+_DOUBLINGS = 6
+
 
 @dataclass(frozen=True)
 class FailurePolicy:
@@ -27,7 +29,8 @@ class FailurePolicy:
 
     Args:
         max_restarts: how often an actor is made anew; 0 ends the run at the first failure.
-        backoff_s: seconds before the first restart of an actor; twice as long before each one that follows.
+        backoff_s: seconds before the first restart of an actor; twice as long before each one that follows, up to 64
+            times as long.
         min_healthy: how many actors of a group must be left when one is given up; None does without none.
 
     Raises:
@@ -116,7 +119,7 @@ class Recovery:
         cause = f"{type(call.error).__name__}: {' '.join(str(call.error).split())}"
         if self.restarts[name] >= self._policy.max_restarts:
             return self._gives_up(call, cause)
-        pause_s = self._policy.backoff_s * 2 ** self.restarts[name]
+        pause_s = self._policy.backoff_s * 2 ** min(self.restarts[name], _DOUBLINGS)
         self.restarts[name] += 1
         self._due[name] = perf_counter() + pause_s
         count = f"{self.restarts[name]} of {self._policy.max_restarts}"
@@ -142,7 +145,8 @@ class Recovery:
             call.error.add_note(note)
             return False
         self._given_up.add(name)
-        self._warn(f"{name} is given up after {self.restarts[name]} restarts, {left} of {len(group)} go on: {cause}")
+        count = "1 restart" if self.restarts[name] == 1 else f"{self.restarts[name]} restarts"
+        self._warn(f"{name} is given up after {count}, {left} of {len(group)} go on: {cause}")
         return True
 
     @staticmethod

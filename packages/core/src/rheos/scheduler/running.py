@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from rheos.executors.host import ENDS, user_exit, user_stop_iteration
+from rheos.scheduler.statistics import StageStatistics
 from rheos.streams.nodes import Node
 
 if TYPE_CHECKING:
@@ -32,11 +33,13 @@ class Item:
     It belongs to one path at a time, so a stage may change it in place; a tee makes a copy for each branch.
     """
 
-    __slots__ = ("sources", "value")
+    __slots__ = ("born_at", "sources", "value")
 
-    def __init__(self, value: Any, sources: tuple[str, ...]) -> None:
+    def __init__(self, value: Any, sources: tuple[str, ...], born_at: float = 0.0) -> None:
         self.value = value
         self.sources = sources
+        self.born_at = born_at
+        """When an actor finished it, by perf_counter; 0.0 where that is not known."""
 
 
 class Signal(Enum):
@@ -90,6 +93,10 @@ class RunningNode(ABC):
     def waiting(self) -> str:
         """Say what it waits for, or "" if for nothing of its own."""
         return ""
+
+    def statistics(self) -> StageStatistics:
+        """Return what passed through it since the run began."""
+        return StageStatistics(self.engine.describe(self.node), self.items, self.busy_s, self.outstanding)
 
     def state_dict(self) -> State:
         """Return what it remembers between two items."""

@@ -102,6 +102,7 @@ class FlatMap(FunctionNode):
         super().__init__(*arguments)
         self._taken = 0
         self._sources: dict[str, None] = {}
+        self._born_at = 0.0  # of what was taken first since it gave something
         self._ready: deque[Item] = deque()
         self._is_finished = False
 
@@ -112,6 +113,7 @@ class FlatMap(FunctionNode):
             if isinstance(item, Item):
                 self._taken += 1
                 self._sources.update(dict.fromkeys(item.sources))
+                self._born_at = self._born_at or item.born_at
                 self._run(self.function, item.value)
                 if not self._ready:
                     return Signal.DRAINED
@@ -132,12 +134,13 @@ class FlatMap(FunctionNode):
         sources = tuple(self._sources)
         started = perf_counter()
         try:
-            self._ready.extend(Item(freeze(value), sources) for value in function(*arguments))
+            self._ready.extend(Item(freeze(value), sources, self._born_at) for value in function(*arguments))
         except BaseException as error:
             self.fail(error, self._taken, sources)
         self.busy_s += perf_counter() - started
         if self._ready:
             self._sources.clear()
+            self._born_at = 0.0
 
     def state_dict(self) -> State:
         """Add what is ready, and where what was taken since came from."""

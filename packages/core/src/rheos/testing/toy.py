@@ -115,6 +115,14 @@ class ToyWorker:
         episodes = tuple(Episode(self._config.return_per_round * number + float(z), self._config.steps) for z in noise)
         return Batch({}, BatchInfo(env_steps=self._config.steps, episodes=episodes))
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the noise."""
+        return {"noise": self._generator.bit_generator.state}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take what `state_dict` gave."""
+        self._generator.bit_generator.state = state["noise"]
+
 
 class ToyLearner:
     """Adds to its weights."""
@@ -146,6 +154,14 @@ class ToyLearner:
         from rheos.reports import Weights
 
         return Weights(self._updates, {name: array.astype("float32") for name, array in self._arrays.items()})
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the weights and the number of updates."""
+        return {"updates": self._updates, "arrays": dict(self._arrays)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take what `state_dict` gave."""
+        self._updates, self._arrays = state["updates"], dict(state["arrays"])
 
 
 def make_roles(context: RunContext[ToyConfig]) -> ToyRoles:
@@ -227,7 +243,7 @@ class ToyBackend:
 
     name = "toy"
 
-    def __init__(self, *, device: str, mode: str) -> None:
+    def __init__(self, *, device: str, mode: str, threads: int) -> None:
         self.device = device
 
     def build(self, specs: Mapping[str, NetworkSpec], weights: Mapping[str, npt.NDArray[np.float32]]) -> NumpyNetworks:

@@ -1,0 +1,143 @@
+"""TrainingLoop: takes in the reports of a flow, and does between two of them what is due."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rheos.errors import FlowTimeout
+from rheos.runs.flow_state import FlowState
+from rheos.runs.status import RunState
+from rheos.runs.stopping import remaining_s, stop_reason
+
+if TYPE_CHECKING:
+    from rheos.reports import Report, Weights
+    from rheos.runs.checkpoint_states import EncodedState
+    from rheos.runs.interrupts import Interruptions
+    from rheos.runs.periodic_evaluation import PeriodicEvaluation
+    from rheos.runs.program import Program
+    from rheos.runs.recorder import Recorder
+    from rheos.runs.run import Run
+    from rheos.scheduler.flow import Flow
+
+__all__ = ["TrainingLoop"]
+
+
+class _Learner(Protocol):
+    """What the learner of every algorithm has."""
+
+    def weights(self) -> Weights: ...
+
+
+class TrainingLoop:
+    """Drives the flow of a run until the run is to stop.
+
+    Args:
+        run: with its settings and totals.
+        flow: running, and not yet asked for an item.
+        program: what the flow runs.
+        recorder: takes in reports, writes rows and checkpoints.
+        evaluation: plays with the newest weights now and then.
+        interruptions: whether the user wants it to stop.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        flow: Flow[Report],
+        program: Program,
+        recorder: Recorder,
+        evaluation: PeriodicEvaluation,
+        interruptions: Interruptions,
+    ) -> None:
+        self._run = run
+        self._flow = flow
+        self._learner = program.roles.learner
+        self._state = FlowState(flow, program.stream, self._learner)
+        self._recorder = recorder
+        self._evaluation = evaluation
+        self._interruptions = interruptions
+
+    def run(self, saved: Mapping[str, Any] | None) -> tuple[RunState, str]:
+        """Train, save the last weights and state, and return how it ended and why.
+
+        Args:
+            saved: the state to go on from; None begins.
+        """
+        recorder, evaluation, totals = self._recorder, self._evaluation, self._run.totals
+        if saved is not None:
+            self._state.load(saved)
+            evaluation.load_state_dict(saved["run"]["evaluation"], totals.env_steps)
+        elif self._run.config.checkpoint.every_steps is not None:
+            self._state.refuse_what_cannot_be_saved()
+        outcome = self._follow()
+        grace_s = None if outcome[0] is RunState.DONE else self._run.config.executor.grace_s
+        weights = self._weights(grace_s)
+        if outcome[0] is RunState.DONE and evaluation.is_due_at_the_end(weights, totals.env_steps):
+            self._evaluate(weights)
+            outcome = self._interrupted() or outcome
+        if recorder.is_row_due:
+            recorder.write_row()
+        self._save(weights, grace_s)
+        recorder.write_last_row()  # not in what was saved: a run that goes on from here writes it when it is due
+        return outcome
+
+    def _follow(self) -> tuple[RunState, str]:
+        stop, run = self._run.config.stop, self._run
+        while True:
+            reason = stop_reason(stop, run.totals, run.wall_s)
+            if reason:
+                return RunState.DONE, reason
+            self._do_what_is_due()
+            try:
+                report = self._flow.next(timeout_s=remaining_s(stop, run.wall_s))
+            except FlowTimeout:
+                continue
+            except StopIteration:
+                return self._interrupted() or (RunState.DONE, "the flow came to its end")
+            self._recorder.add(report)
+
+    def _do_what_is_due(self) -> None:
+        """Evaluate, write a row and save a checkpoint, each where it is due."""
+        recorder = self._recorder
+        if self._evaluation.is_due(self._run.totals.env_steps):
+            weights = self._weights()
+            if self._evaluate(weights) and not recorder.is_checkpoint_due:
+                recorder.save(weights)  # no state: nothing begins anew, so a run learns the same as without evaluations
+        if recorder.is_row_due:
+            recorder.write_row()
+        if recorder.is_checkpoint_due:
+            saved = self._save(self._weights())
+            if saved is not None and self._run.config.checkpoint.reset_environments:
+                self._state.begin_anew(saved)  # as a run does that is resumed from here
+
+    def _evaluate(self, weights: Weights) -> bool:
+        """Evaluate weights; return whether none were better so far."""
+        began_at = perf_counter()
+        result = self._evaluation.evaluate(
+            weights, self._run.totals.env_steps, lambda: self._interruptions.requested is not None
+        )
+        if result is None:
+            return False
+        return self._recorder.add_evaluation(weights, result, perf_counter() - began_at)
+
+    def _save(self, weights: Weights, timeout_s: float | None = None) -> Mapping[str, Any] | None:
+        """Save a checkpoint; return the state in it, or None where it was there already or holds none."""
+        taken: dict[str, Any] | None = None
+
+        def encode(recorder: dict[str, Any]) -> EncodedState:
+            nonlocal taken
+            taken = self._state.take(timeout_s)
+            return self._state.encode(taken, {"recorder": recorder, "evaluation": self._evaluation.state_dict()})
+
+        self._recorder.save(weights, encode)
+        return taken
+
+    def _weights(self, timeout_s: float | None = None) -> Weights:
+        weights: Weights = self._flow.ask(self._learner, _Learner.weights, timeout_s=timeout_s)
+        return weights
+
+    def _interrupted(self) -> tuple[RunState, str] | None:
+        name = self._interruptions.requested
+        return None if name is None else (RunState.INTERRUPTED, f"interrupted by {name}")
