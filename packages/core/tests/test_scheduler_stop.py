@@ -276,7 +276,7 @@ def test_an_actor_that_does_not_come_to_be_or_to_an_end_is_named(when: str):
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         if when == "made":
-            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            signal.setitimer(signal.ITIMER_REAL, 0.5)  # the driver waits for it by then
         with pytest.warns(RheosWarning, match=f"slow is still being {when} when the time to end is over"):
             start_and_close()
     finally:

@@ -71,7 +71,7 @@ class ExecutorConfig:
     )
     max_restarts: int = setting(3, minimum=1, help="how often a worker is made anew, with on_failure=restart")
     backoff_s: float = setting(
-        1.0, minimum=0.0, unit="s", help="pause before the first restart of a worker; it doubles each time"
+        1.0, minimum=0.0, unit="s", help="pause before the first restart of a worker; doubles each time, up to 64 times"
     )
     min_healthy: int | None = setting(
         None, minimum=1, help="go on without a worker that fails too often while so many are left; null: never"

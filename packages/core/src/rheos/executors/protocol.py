@@ -222,7 +222,7 @@ class RunningActor(Protocol):
         """End the actor: what it works on is finished, what else was sent is dropped, its object is closed. Idempotent.
 
         Args:
-            grace_s: after so many seconds it is given up.
+            grace_s: after so many seconds it is given up; one that works on nothing is closed also where none are left.
 
         Raises:
             ActorStuck: if it was given up.
