@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from time import perf_counter
 from typing import Any
 
@@ -39,20 +39,32 @@ class FromItems(RunningNode):
 
 
 class Map(FunctionNode):
-    """One item to one item. What `call` does is written out: it is the stage that flows have most of."""
+    """One item to one item. Maps in a row are polled as one, by the last of them: flows have most of these."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        before = self.source
+        self._row: tuple[Map, ...] = (*before._row, self) if isinstance(before, Map) else (self,)
+        self._take: Callable[[], Answer] = before._take if isinstance(before, Map) else before.poll
 
     def poll(self) -> Answer:
         """Give the function of the next item."""
-        item = self.source.poll()
+        item = self._take()
         if isinstance(item, Item):
-            started = perf_counter()
-            try:
-                value = self.function(item.value)
-            except BaseException as error:
-                self.fail(error, self.items + 1, item.sources)
-            self.busy_s += perf_counter() - started
-            item.value = value if type(value) in ATOMS else freeze(value)
-            self.items += 1
+            value = item.value
+            began_at = perf_counter()
+            for stage in self._row:
+                try:
+                    value = stage.function(value)
+                except BaseException as error:
+                    stage.fail(error, stage.items + 1, item.sources)
+                if type(value) not in ATOMS:
+                    freeze(value)
+                ended_at = perf_counter()
+                stage.busy_s += ended_at - began_at
+                stage.items += 1
+                began_at = ended_at
+            item.value = value
         return item
 
 
