@@ -76,7 +76,7 @@ class Converting(BrokenActor):
 class Lasting(BrokenActor):
     """Is not made anew."""
 
-    def restart(self) -> Call:
+    def restart(self, times: int) -> Call:
         return self.call(Control.INSTALL, ("nothing", None))
 
 

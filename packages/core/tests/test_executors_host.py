@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from rheos import Actor
 from rheos.errors import UserExit, UserStopIteration
 from rheos.executors.host import Host, guarded
-from rheos.executors.protocol import Call, Control, LocalShared
+from rheos.executors.protocol import NOTHING, Call, Control, LocalShared
 
 
 class PanicError(BaseException):
@@ -106,3 +107,75 @@ def test_an_ordinary_error_stays_what_it_is():
         guarded(Ending(error).method)
 
     assert error is caught.value
+
+
+# states, and what comes after a restart
+
+
+class Averaging:
+    """Keeps an array that it works on, and hands it out as its state."""
+
+    def __init__(self):
+        self.mean = np.zeros(2)
+        self.times = None
+
+    def add(self, value):
+        self.mean += value
+
+    def restarted(self, times):
+        self.times = times
+
+    def told(self):
+        return self.times
+
+    def state_dict(self):
+        return {"mean": self.mean}
+
+    def load_state_dict(self, state):
+        self.mean = state["mean"]
+
+
+def reply(host, method, message=NOTHING):
+    call = Call("box", method, message, ())
+    host.execute(call)
+    assert call.error is None
+    return call.value
+
+
+def test_a_state_is_a_copy_that_the_actor_does_not_go_on_working_in():
+    host = host_of(Averaging())
+
+    state = reply(host, "state_dict")
+    reply(host, "add", 1.0)
+
+    assert [0.0, 0.0] == state["mean"].tolist()
+    assert not state["mean"].flags.writeable
+    assert [1.0, 1.0] == reply(host, "state_dict")["mean"].tolist()
+
+
+def test_an_actor_can_work_in_the_state_that_it_was_given():
+    host, state = host_of(Averaging()), {"mean": np.ones(2)}
+
+    reply(host, "load_state_dict", state)
+    reply(host, "add", 1.0)
+
+    assert [2.0, 2.0] == reply(host, "state_dict")["mean"].tolist()
+    assert [1.0, 1.0] == state["mean"].tolist()
+
+
+def test_an_object_hears_how_often_its_actor_was_made_anew():
+    host = Host(Actor("box", Averaging), LocalShared)
+    assert None is reply(host, "told")
+
+    reply(host, Control.RESTART, 2)
+
+    assert 2 == reply(host, "told")
+
+
+def test_a_call_that_is_interrupted_lasts_no_time():
+    call = Call("box", "method", NOTHING, ())
+
+    with pytest.raises(KeyboardInterrupt):
+        host_of(Ending(KeyboardInterrupt())).execute(call)
+
+    assert call.ended_at == call.began_at > 0.0

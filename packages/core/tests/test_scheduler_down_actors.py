@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rheos import Route, Stream, from_items, run
+from rheos import ActorGroup, Route, Stream, concurrently, from_actors, from_items, run
 from rheos.errors import ActorDied
 from rheos.executors.protocol import Executor
 from rheos.scheduler.flow import Flow
@@ -236,7 +236,7 @@ def test_a_flow_is_cut_behind_a_restart_before_the_new_actor_got_its_functions(r
     item_now(flow)  # the window of the ask is full, so the gather is not asked again
     restart_clock.now = 11.0
     item_now(flow)
-    assert ["restart"] == methods_waiting(manual, "worker-1")
+    assert ["restart", "install"] == methods_waiting(manual, "worker-1")
 
     state = state_by_hand(flow, manual)
     restored = run(stream(again), failures=AT_ONCE)
@@ -269,3 +269,42 @@ def test_an_actor_that_was_given_up_is_tried_again_in_a_restored_flow(warned: An
     restored.load_state_dict(flow.state_dict())
 
     assert [[0, 1], [0, 1]] == [[index for index, *_ in next(restored)] for _ in range(2)]
+
+
+def test_nobody_elses_message_reaches_a_new_actor_before_its_first_one(executor: Executor, warned: Any):
+    team = FragileTeam(2, {(0, 0): 3})
+    told_before_first: list[Any] = []
+
+    class Watched(FragileWorker):
+        def take(self, item: Any) -> Any:
+            if not self.loaded:
+                told_before_first.append((self.index, self.incarnation, item))
+            return item
+
+    def make(index: int) -> Watched:
+        incarnation = team.made[index]
+        team.made[index] += 1
+        return Watched(index, incarnation, team)
+
+    workers = ActorGroup("worker", 2, make)
+    given = from_actors(workers, Watched.give, first=(Watched.load, lambda _: "weights")).gather_async()
+    told = from_actors(ActorGroup("clock", 1, lambda _: Ticking()), Ticking.tick).gather_async()
+    stream = concurrently(given, told.tell(workers, Watched.take, route=Route.ALL, in_flight=1).filter(lambda _: False))
+
+    with run(stream, executor, failures=AT_ONCE) as flow:
+        for _ in range(30):
+            next(flow)
+
+    assert 2 == team.made[0]
+    assert [] == [told for told in told_before_first if told[1] > 0]
+
+
+class Ticking:
+    """Counts."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def tick(self) -> Any:
+        self.count += 1
+        return self.count

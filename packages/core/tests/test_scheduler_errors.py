@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from rheos import Actor, Batch, Flow, Published, Route, Stream, concurrently, from_actors, from_items, run
-from rheos.errors import EnvironmentFailed, UserExit, UserStopIteration
+from rheos.errors import EnvironmentFailed, FlowTimeout, UserExit, UserStopIteration
+from rheos.testing.executors import ManualExecutor
 from rheos.testing.fakes import (
     CountingLearner,
     StampingWorker,
@@ -468,3 +469,23 @@ def test_an_exit_in_a_function_of_the_driver_is_an_error_that_says_where(verb: s
     assert isinstance(error, UserExit)
     assert "SystemExit(bye)" in str(error)
     assert [True] == [note.startswith("in stage 2: ") for note in notes(error)]
+
+
+def test_a_failure_that_comes_up_while_a_flow_is_cut_is_raised_again_by_the_flow():
+    class Late:
+        def up(self, item: int) -> int:
+            return 1 // (item - 2)
+
+    flow = run(from_items(range(9)).ask(fake_group("late", [Late(), Late()]), Late.up, in_flight=2), ManualExecutor())
+    with pytest.raises(FlowTimeout):
+        flow.next(timeout_s=0)
+    manual: Any = flow._engine._executor
+    for actor in manual.actors.values():
+        actor.finish(len(actor.waiting))
+
+    with pytest.raises(ZeroDivisionError) as first:
+        flow.state_dict()
+    with pytest.raises(ZeroDivisionError) as second:
+        next(flow)
+
+    assert first.value is second.value

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 from typing import Any
 
 import pytest
 
-from rheos import Published, run
+from rheos import ActorGroup, EndOfShard, Published, concurrently, from_actors, run
+from rheos.errors import ActorDied
 from rheos.executors.protocol import Executor
 from rheos.scheduler.flow import Flow
 from rheos.scheduler.recovery import FailurePolicy
 from rheos.testing.executors import ManualExecutor
-from rheos.testing.failing import FragileTeam, item_now, methods_waiting, state_by_hand
+from rheos.testing.failing import FragileTeam, FragileWorker, item_now, methods_waiting, state_by_hand
 from rheos.testing.fakes import CountingLearner, fake_actor
 
 AT_ONCE = FailurePolicy(max_restarts=3, backoff_s=0.0)
@@ -169,3 +171,63 @@ def test_a_learner_that_cannot_give_its_weights_is_not_taken_for_a_failure_of_th
         next(flow)
 
     assert Counter({0: 1, 1: 1}) == team.made
+
+
+# when nobody is left
+
+
+def test_what_only_a_given_up_actor_could_be_asked_is_an_error(executor: Executor, warned: list[str]):
+    team = FragileTeam(2, {(0, 0): 1, (0, 1): 1})
+    stream = team.give().gather_async().ask(team.workers[:1], FragileWorker.take)
+
+    with (
+        pytest.raises(ActorDied, match=r"^worker-0: given up, so nobody can be asked\."),
+        run(stream, executor, failures=FailurePolicy(1, 0.0, 1)) as flow,
+    ):
+        list(flow)
+
+
+def test_what_only_a_given_up_actor_could_be_told_is_lost_and_counted(executor: Executor, warned: list[str]):
+    team = FragileTeam(2, {(0, 0): 1, (0, 1): 1})
+    stream = team.give().gather_async().tell(team.workers[:1], FragileWorker.take)
+
+    with run(stream, executor, failures=FailurePolicy(1, 0.0, 1)) as flow:
+        taken = [next(flow) for _ in range(30)]
+
+        assert 30 == len(taken)
+        assert flow.statistics().stages[-1].lost >= 20
+
+
+def test_an_actor_of_two_groups_is_given_up_only_where_enough_are_left_in_both(executor: Executor, warned: list[str]):
+    team = FragileTeam(2, {(0, incarnation): 1 for incarnation in range(3)})
+    alone = from_actors(team.workers[:1], FragileWorker.give).gather_sync().map(lambda round_: round_[0])
+
+    with (
+        pytest.raises(ZeroDivisionError) as caught,
+        run(concurrently(alone, team.give().gather_async()), executor, failures=FailurePolicy(1, 0.0, 1)) as flow,
+    ):
+        list(islice(flow, 200))
+
+    assert any("0 of 1 would be left" in note for note in caught.value.__notes__)
+
+
+class Finite:
+    """Gives two items, says that it has no more, and fails when it is asked once more."""
+
+    def __init__(self, index: int) -> None:
+        self.given = 0
+
+    def give(self) -> Any:
+        self.given += 1
+        if self.given > 3:
+            raise ZeroDivisionError
+        return EndOfShard() if self.given == 3 else self.given
+
+
+def test_a_shard_that_has_ended_is_not_made_anew(executor: Executor):
+    stream = from_actors(ActorGroup("finite", 1, Finite), Finite.give).gather_async(in_flight=3)
+
+    with run(stream, executor, failures=AT_ONCE) as flow:
+        taken = list(flow)
+
+    assert [1, 2] == taken

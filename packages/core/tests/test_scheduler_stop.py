@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rheos import Actor, Stream, concurrently, from_actors, from_items, run
+from rheos import Actor, Published, Stream, concurrently, from_actors, from_items, run
 from rheos.errors import FlowTimeout, RheosWarning, UserExit
 from rheos.executors.threads import ThreadsExecutor
 from rheos.streams.actors import Placement
@@ -437,3 +437,33 @@ def test_a_worker_that_was_spied_on_was_closed():
         next(flow)
 
     assert [True, True] == [spied(worker).is_closed for worker in workers]
+
+
+def test_ctrl_c_while_an_actor_is_closed_closes_the_others_all_the_same(closed: list[str]):
+    class Interrupted(Door):
+        def close(self) -> None:
+            super().close()
+            raise KeyboardInterrupt
+
+    doors = [fake_actor("a", Door("a", closed)), fake_actor("b", Interrupted("b", closed))]
+
+    with pytest.raises(KeyboardInterrupt):
+        run(through(*doors)).close()
+
+    assert ["b", "a"] == closed
+
+
+def test_ctrl_c_in_a_call_on_the_driver_lets_a_thread_go_that_waits_for_it():
+    class Learning:
+        def weights(self) -> Any:
+            raise KeyboardInterrupt
+
+    learner = Actor("learner", Learning, Placement.DRIVER)
+    workers = fake_group("patient", [StampingWorker("patient-0")])
+    newest = Published(learner, Learning.weights)
+    stream = from_actors(workers, StampingWorker.rollout, first=(StampingWorker.load, lambda _: newest)).gather_sync()
+
+    with pytest.raises(KeyboardInterrupt), run(stream, ThreadsExecutor(), grace_s=30.0) as flow:
+        next(flow)
+
+    assert [] == of_flow("patient-")

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from rheos import run
+from rheos import ActorGroup, from_actors, run
 from rheos.errors import FlowTimeout
+from rheos.executors.threads import ThreadsExecutor
 from rheos.scheduler.recovery import FailurePolicy
 from rheos.testing.executors import ManualExecutor
 from rheos.testing.failing import FragileTeam
@@ -67,3 +68,38 @@ def test_a_consumer_that_takes_its_time_is_no_wait_of_the_flow(warned: list[str]
         threading.Event().wait(0.03)
 
     assert [] == warned
+
+
+class Born:
+    """Takes its time to come to be."""
+
+    may_be_born = threading.Event()
+
+    def __init__(self, index: int) -> None:
+        self.may_be_born.wait(10)
+
+    def give(self) -> int:
+        return 1
+
+
+def test_an_actor_that_takes_long_to_start_is_named(warned: list[str]):
+    Born.may_be_born.clear()
+    birth = threading.Timer(0.2, Born.may_be_born.set)
+    birth.start()
+
+    with run(from_actors(ActorGroup("born", 1, Born), Born.give).gather_sync(), ThreadsExecutor(), warn_after_s=0.05):
+        birth.join()
+
+    assert ["born-0 has been starting for 0.05 s: its factory has not returned."] == warned
+
+
+def test_the_time_that_actors_take_to_start_is_not_the_flows():
+    Born.may_be_born.clear()
+    birth = threading.Timer(0.3, Born.may_be_born.set)
+    birth.start()
+
+    with run(from_actors(ActorGroup("born", 1, Born), Born.give).gather_sync(), ThreadsExecutor()) as flow:
+        wall_s = flow.statistics().wall_s
+
+    assert wall_s < 0.2
+    birth.join()

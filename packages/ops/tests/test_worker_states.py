@@ -140,3 +140,18 @@ def test_episodes_that_are_cut_are_valued_at_their_last_observation_and_counted_
     assert not (before["truncated"] | before["terminated"]).any()
     assert [0.0] * 3 == after[0]["observations"][0, :, 0].tolist()
     assert [(), (Episode(2.0, 2),)] == [batch.info.episodes for batch in after]
+
+
+def test_a_worker_that_was_made_anew_takes_other_seeds_than_its_predecessors(worker_in):
+    environment = make_environment(EnvironmentConfig(num_envs=2))
+
+    def first_fragment(times):
+        worker = worker_in(environment, steps=60)
+        if times:
+            worker.restarted(times)
+        return worker.rollout()
+
+    never, once, twice, twice_again = (first_fragment(times) for times in (0, 1, 2, 2))
+
+    assert 3 == len({batch["observations"][0].tobytes() for batch in (never, once, twice)})
+    assert same(twice, twice_again)

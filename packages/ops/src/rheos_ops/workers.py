@@ -31,6 +31,10 @@ _VALUED_BYTES = 2**24
 """How much of them at most: what a network makes of images is many times as large as they are."""
 
 
+_RESETS_OF_A_LIFE = 2**20
+"""So many resets the seeds of a worker's environments are apart from those of its successor after a restart."""
+
+
 class RolloutWorker:
     """Acts in its environments with the weights that it was given last.
 
@@ -142,6 +146,11 @@ class RolloutWorker:
         """
         self._latest = None
         self._episodes = EpisodeCounter(self._environments.num_envs)
+
+    def restarted(self, times: int) -> None:
+        """Take other seeds than the predecessors of this worker had: what made one of them fail need not come again."""
+        self._noise = generator_for(self._context.seed, self.name, "noise", "restart", times)
+        self._resets = times * _RESETS_OF_A_LIFE
 
     def close(self) -> None:
         """Close the environments."""

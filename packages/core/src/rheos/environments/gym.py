@@ -20,7 +20,15 @@ from rheos.environments.native import NativeEnvironments
 from rheos.environments.processes import ProcessEnvironments
 from rheos.environments.quiet import make_quietly
 from rheos.environments.serial import SerialEnvironments
-from rheos.errors import ConfigError, EnvironmentFailed, PluginError, UnknownName, UsageError, did_you_mean
+from rheos.errors import (
+    ConfigError,
+    EnvironmentFailed,
+    PluginError,
+    RheosWarning,
+    UnknownName,
+    UsageError,
+    did_you_mean,
+)
 from rheos.spaces import Spaces
 
 if TYPE_CHECKING:
@@ -187,6 +195,7 @@ def _telling_failures(config: EnvironmentConfig, worker: str) -> Iterator[None]:
     """Silence the warnings of making environments, and tell in one line why one cannot be made."""
     with _making, warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        warnings.simplefilter("always", RheosWarning)  # the driver may have something to say of another worker
         try:
             yield
         except UsageError:

@@ -28,6 +28,8 @@ __tracebackhide__ = True
 ENDS = (StopIteration, StopAsyncIteration, GeneratorExit)
 """What Python reads as an end, also where user code raised it by mistake."""
 
+_STATES = frozenset({"state_dict", "load_state_dict"})
+
 ATOMS = frozenset({int, float, str, bool, bytes, type(None), NotReady, EndOfShard, BatchInfo, Episode})
 """Types without arrays, which `freeze` gives back as they are."""
 
@@ -45,7 +47,7 @@ class Host:
 
     def execute(self, call: Call) -> Call:
         """Run a call, finish it with what it gave or raised, and return it; arrays in the reply become read-only."""
-        call.began_at = perf_counter()
+        call.began_at = call.ended_at = perf_counter()
         try:
             value, failure = self._reply(call), None
         except Exception as error:
@@ -60,6 +62,12 @@ class Host:
         if close is not None and self._is_there:
             guarded(close)
 
+    def tell_of_restart(self, times: int) -> None:
+        """Tell a new object how often its actor was made anew, if it has `restarted(times)`."""
+        restarted = getattr(self._object, "restarted", None)
+        if restarted is not None:
+            guarded(restarted, times)
+
     def _reply(self, call: Call) -> Any:
         message = call.message
         if isinstance(call.method, Control):
@@ -67,6 +75,8 @@ class Host:
         if not self._is_there:
             raise ActorDied(f"{self.name} is down: it could not be made anew.")
         method = getattr(self._object, call.method)
+        if call.method in _STATES:
+            return self._state(method, message)
         reply = guarded(method) if message is NOTHING else guarded(method, _content(message))
         if call.through and not isinstance(reply, NotReady | EndOfShard):
             for name in call.through:
@@ -77,27 +87,34 @@ class Host:
             reply = reply.with_weights(self._put(freeze(reply.weights)))
         return freeze(reply)
 
-    def _restart(self) -> None:
+    @staticmethod
+    def _state(method: Callable[..., Any], message: Any) -> Any:
+        """Take or give a state as a copy: what an actor goes on working with is neither frozen nor shared."""
+        if message is NOTHING:
+            return freeze(copy.deepcopy(guarded(method)))
+        return guarded(method, copy.deepcopy(_content(message)))
+
+    def _restart(self, times: int) -> None:
         with suppress(Exception):  # it failed already; what matters is that its successor comes
             self.close()
         self._is_there, self._object = False, None
         self._functions.clear()
         self._object = guarded(self._factory)
         self._is_there = True
+        self.tell_of_restart(times)
 
     def _control(self, control: Control, message: Any) -> Any:
         if control is Control.RESTART:
-            return self._restart()
+            return self._restart(message)
         if control is Control.INSTALL:
             name, function = message
             self._functions[name] = guarded(copy.deepcopy, function)
             return None
         if control is Control.FUNCTION_STATE:
             function = self._functions[message]
-            return guarded(function.state_dict) if hasattr(function, "state_dict") else None
+            return self._state(function.state_dict, NOTHING) if hasattr(function, "state_dict") else None
         name, state = message
-        guarded(self._functions[name].load_state_dict, state)
-        return None
+        return self._state(self._functions[name].load_state_dict, state)
 
 
 def _content(message: Any) -> Any:

@@ -33,8 +33,9 @@ class DriverActor:
         """True until it is closed: it lives as long as the driver."""
         return not self._is_closed
 
-    def wait_until_started(self) -> None:
-        """Do nothing: its object was made at once."""
+    def wait_until_started(self, timeout_s: float | None = None) -> bool:
+        """Return True: its object was made at once."""
+        return True
 
     def call(self, method: str | Control, message: Any = NOTHING, through: tuple[str, ...] = ()) -> Call:
         """Queue a call for the driver."""
@@ -42,9 +43,9 @@ class DriverActor:
         self._completions.later(call, self._host.execute)
         return call
 
-    def restart(self) -> Call:
+    def restart(self, times: int) -> Call:
         """Queue the restart for the driver."""
-        return self.call(Control.RESTART)
+        return self.call(Control.RESTART, times)
 
     def close(self, grace_s: float) -> None:
         """Close the actor's object once; that takes the time that it takes."""

@@ -12,6 +12,8 @@ from threading import Event, Lock
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from rheos.errors import FlowError
+
 if TYPE_CHECKING:
     from rheos.streams.actors import Actor
 
@@ -41,7 +43,8 @@ class Control(Enum):
     LOAD_FUNCTION_STATE = "load function state"
     """The message is `(name, state)`."""
     RESTART = "restart"
-    """No message: make the actor's object anew; what was installed is gone."""
+    """The message is how often that was done by then: make the actor's object anew; what was installed is gone. An
+    object that has a method `restarted(times)` is told, so that it need not repeat what its predecessors did."""
 
 
 class Shared(ABC, Generic[T_co]):
@@ -95,15 +98,14 @@ class Call:
         for event in self.waiting:
             event.set()
 
-    def wait(self) -> None:
-        """Block until it has finished; for executors whose actors have threads of their own."""
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Block until it has finished, and return whether it has; for executors whose actors have their own threads."""
         if self.finished:
-            return
+            return True
         event = Event()
         with _WAITING:
             self.waiting = (*self.waiting, event)
-        if not self.finished:  # else `finish` may have looked before the event was there
-            event.wait()
+        return self.finished or event.wait(timeout_s)  # `finish` may have looked before the event was there
 
     def __repr__(self) -> str:
         """Return the actor and the method."""
@@ -157,7 +159,11 @@ class Completions:
     def run_one_on_driver(self) -> Call:
         """Run the next call that is placed on the driver and return it finished; only while `has_driver_work`."""
         call, work = self.on_driver.popleft()
-        return work(call)
+        try:
+            return work(call)
+        except BaseException:  # Ctrl-C
+            call.finish(None, FlowError(f"{call!r} was interrupted."))
+            raise
 
     def take(self) -> Call | None:
         """Return an announced call, or None when there is none."""
@@ -194,8 +200,11 @@ class RunningActor(Protocol):
         """Whether what it lives in is there: its thread, its process."""
         ...
 
-    def wait_until_started(self) -> None:
-        """Block until its object is made; what its factory raised is raised here. Calls may be sent before."""
+    def wait_until_started(self, timeout_s: float | None = None) -> bool:
+        """Block until its object is made, or the time is over; return whether it is made.
+
+        What its factory raised is raised here. Calls may be sent before.
+        """
         ...
 
     def call(self, method: str | Control, message: Any = NOTHING, through: tuple[str, ...] = ()) -> Call:
@@ -208,8 +217,11 @@ class RunningActor(Protocol):
         """
         ...
 
-    def restart(self) -> Call:
+    def restart(self, times: int) -> Call:
         """Make the actor's object anew, behind what was sent before; also where what it lived in is gone.
+
+        Args:
+            times: how often that was done by then, 1 for the first; for an object with `restarted(times)`.
 
         A call that was sent and will never be answered is announced with an `ActorDied`.
 

@@ -42,11 +42,12 @@ class ThreadActor:
         """Whether its thread runs."""
         return self._thread.is_alive()
 
-    def wait_until_started(self) -> None:
-        """Block until its object is made."""
-        self._mailbox.started.wait()
+    def wait_until_started(self, timeout_s: float | None = None) -> bool:
+        """Block until its object is made, or the time is over."""
+        is_started = self._mailbox.started.wait(timeout_s)
         if self._mailbox.started.error is not None:
             raise self._mailbox.started.error
+        return is_started
 
     def call(self, method: str | Control, message: Any = NOTHING, through: tuple[str, ...] = ()) -> Call:
         """Put a call into the mailbox."""
@@ -54,9 +55,9 @@ class ThreadActor:
         self._mailbox.calls.put(call)
         return call
 
-    def restart(self) -> Call:
+    def restart(self, times: int) -> Call:
         """Put the restart into the mailbox."""
-        return self.call(Control.RESTART)
+        return self.call(Control.RESTART, times)
 
     def close(self, grace_s: float) -> None:
         """Have the thread end after the call that it works on, and wait for that."""

@@ -38,11 +38,17 @@ class Engine:
     """
 
     def __init__(
-        self, order: tuple[Node, ...], executor: Executor, failures: FailurePolicy, trace: Trace | None = None
+        self,
+        order: tuple[Node, ...],
+        executor: Executor,
+        failures: FailurePolicy,
+        warn_after_s: float,
+        trace: Trace | None = None,
     ) -> None:
         self.moves = 0
         self.completions = Completions()
         self._executor = executor
+        self._warn_after_s = warn_after_s
         self._numbers = {node: number for number, node in enumerate(order, 1)}
         self._actors: dict[str, RunningActor] = {}
         self._outstanding: dict[int, Call] = {}
@@ -84,7 +90,10 @@ class Engine:
 
     def _wait_until_started(self, name: str) -> None:
         with _noting(f"while {name} was started"):
-            self._actors[name].wait_until_started()
+            if not self._actors[name].wait_until_started(self._warn_after_s):
+                text = f"{name} has been starting for {self._warn_after_s:g} s: its factory has not returned."
+                warnings.warn(text, RheosWarning, stacklevel=6)
+                self._actors[name].wait_until_started()
 
     # who is who
 
@@ -123,9 +132,9 @@ class Engine:
             raise FlowError(f"{actor!r} is no actor of this flow. Its actors: {known}.")
         return self._follow(running.call(method, message, through), owner)
 
-    def restart(self, owner: Recovery, actor: str) -> None:
-        """Have an actor made anew; `owner.finished(call)` hears of it."""
-        self._follow(self._actors[actor].restart(), owner)
+    def restart(self, owner: Recovery, actor: str, times: int) -> None:
+        """Have an actor made anew, for the `times`-th time; `owner.finished(call)` hears of it."""
+        self._follow(self._actors[actor].restart(times), owner)
 
     def _follow(self, call: Call, owner: RunningNode | Recovery | None) -> Call:
         self._last_key += 1
@@ -145,12 +154,17 @@ class Engine:
             self._asked[name] = self.send(None, name, wanted.method.__name__)
         return self._asked[name]
 
+    def published(self, actor: str) -> Any:
+        """Return what an actor published last; None before the first."""
+        shared = self._published.get(actor)
+        return None if shared is None else shared.get()
+
     def ask(self, actor: str, method: str | Control, message: Any = NOTHING, timeout_s: float | None = None) -> Any:
         """Send a message beside the flow and wait for the reply; what else finishes is announced later, in order."""
         call = self.send(None, actor, method, message)
         self._settle(lambda: call in self._unannounced, timeout_s)
         self._unannounced.remove(call)
-        del self._outstanding[call.key]
+        self._take_down(call)
         if call.error is not None:
             call.error.add_note(f"in a message beside the flow: {call!r}")
             raise call.error
@@ -211,15 +225,18 @@ class Engine:
 
     def _announce(self, call: Call) -> None:
         owner = call.owner
-        del self._outstanding[call.key]
-        self._busy_s[call.actor] += call.ended_at - call.began_at
-        if self.trace is not None:
-            self.trace.add_call(call)
+        self._take_down(call)
         if isinstance(call.value, LearnerReport) and isinstance(call.value.weights, Shared):
             self._published[call.actor] = call.value.weights
             self._asked.pop(call.actor, None)
         if owner is not None:
             owner.finished(call)
+
+    def _take_down(self, call: Call) -> None:
+        del self._outstanding[call.key]
+        self._busy_s[call.actor] += call.ended_at - call.began_at
+        if self.trace is not None:
+            self.trace.add_call(call)
 
     # cutting and going on
 
@@ -290,20 +307,22 @@ class Engine:
         self.completions.abandon(FlowError("The flow is closed."))
         give_up_at = perf_counter() + grace_s
         stuck: list[str] = []
-        errors: list[Exception] = []
+        errors: list[BaseException] = []
         while self._actors:
             _, actor = self._actors.popitem()
             try:
                 actor.close(max(give_up_at - perf_counter(), 0.0))
             except ActorStuck as error:
                 stuck.append(str(error))
-            except Exception as error:
+            except BaseException as error:
                 error.add_note(f"while {actor.name} was closed")
                 errors.append(error)
+                if not isinstance(error, Exception):  # Ctrl-C: the others have no more time
+                    give_up_at = 0.0
         for text in stuck:  # at the end, for a filter may make errors of warnings
             warnings.warn(text, RheosWarning, stacklevel=2)
         if errors:
-            raise errors[0]
+            raise next((error for error in errors if not isinstance(error, Exception)), errors[0])
 
 
 def _groups(node: Node) -> tuple[ActorGroup[Any], ...]:

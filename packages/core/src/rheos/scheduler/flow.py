@@ -118,10 +118,9 @@ class Flow(Generic[T]):
         self._failure: tuple[BaseException, TracebackType | None] | None = None
         self._is_ended = False
         self._is_closed = False
-        self._started_s = perf_counter()
-        self._trace = None if trace is None else Trace(trace, self._started_s)
+        self._trace = None if trace is None else Trace(trace, perf_counter())
         try:
-            self._engine = Engine(order, executor, failures, self._trace)
+            self._engine = Engine(order, executor, failures, warn_after_s, self._trace)
         except BaseException:
             if self._trace is not None:
                 self._trace.close()
@@ -137,6 +136,7 @@ class Flow(Generic[T]):
             raise
         self._stages = tuple(running.values())
         self._root = running[root]
+        self._started_s = perf_counter()
 
     # items
 
@@ -237,6 +237,14 @@ class Flow(Generic[T]):
             raise
         return reply
 
+    def is_up(self, actor: Actor[Any]) -> bool:
+        """Whether an actor of the flow can be asked: it neither waits for its restart nor is given up."""
+        return self._engine.is_up(actor.name)
+
+    def published(self, actor: Actor[Any]) -> Any:
+        """Return the weights that an actor published last, without asking it; None before the first."""
+        return self._engine.published(actor.name)
+
     # state
 
     def state_dict(self, timeout_s: float | None = None) -> State:
@@ -249,7 +257,14 @@ class Flow(Generic[T]):
         Raises:
             FlowTimeout: if what is in flight has not finished after `timeout_s`; names it.
         """
-        self._engine.settle(timeout_s)
+        try:
+            self._engine.settle(timeout_s)
+        except FlowTimeout:
+            raise
+        except BaseException as error:  # news of a failure, which the flow cannot go on from
+            _hide_our_frames(error)
+            self._failure = (error, error.__traceback__)
+            raise
         stages = {str(stage.number): stage.state_dict() for stage in self._stages}
         return {"engine": self._engine.state_dict(), "stages": stages}
 

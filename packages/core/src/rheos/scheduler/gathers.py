@@ -56,19 +56,29 @@ class Gather(RunningNode):
         self._lost: deque[int] = deque()  # a shard for every request that its actor was down for
         self._given_up: list[int] = []  # as many of those as nobody will answer
         self._ended: set[int] = set()  # shards that said so
+        if engine.recovery is not None:
+            engine.recovery.follow(self)
 
     def _request(self, shard: int) -> None:
         name, recovery = self._names[shard], self.engine.recovery
         if recovery is not None and not recovery.is_up(name):
             self._lost.append(shard)
             return
-        incarnation = self._incarnation(name)
-        if self._greeted[shard] != incarnation:
-            self._greeted[shard] = incarnation
-            for method, message in self._greeting(name):
-                self._greetings[self.engine.send(self, name, method, message).key] = name
+        if self._greeted[shard] != self._incarnation(name):
+            self._greet(shard)
         call = self.engine.send(self, name, self._method, self._argument, self._through)
         self._requests[call.key] = shard
+
+    def greet(self, name: str) -> None:
+        """Greet an actor that has just been made anew, if it had been greeted before."""
+        if name in self._names and self._greeted[self._names.index(name)] is not None:
+            self._greet(self._names.index(name))
+
+    def _greet(self, shard: int) -> None:
+        name = self._names[shard]
+        self._greeted[shard] = self._incarnation(name)
+        for method, message in self._greeting(name):
+            self._greetings[self.engine.send(self, name, method, message).key] = name
 
     def _incarnation(self, name: str) -> int:
         return 0 if self.engine.recovery is None else self.engine.recovery.restarts[name]
@@ -94,12 +104,16 @@ class Gather(RunningNode):
         """Ask again: shards that were not ready, if the flow has moved since, and those whose actors are up again."""
         for _ in range(len(self._asleep)):
             shard, moves, reason = self._asleep.popleft()
+            if shard in self._ended:
+                continue
             if moves == self.engine.moves:
                 self._asleep.append((shard, moves, reason))
             else:
                 self._request(shard)
         for _ in range(len(self._lost)):
             shard = self._lost.popleft()
+            if shard in self._ended:
+                continue
             if self.engine.recovery is not None and self.engine.recovery.is_given_up(self._names[shard]):
                 self._given_up.append(shard)
             else:
@@ -112,6 +126,8 @@ class Gather(RunningNode):
             del self._greetings[call.key]
         if call.error is not None:
             recovery = self.engine.recovery
+            if recovery is not None and shard in self._ended:
+                return  # it had no more to give
             if recovery is None or not recovery.takes(call):
                 where = self._source if shard is None else self._functions.get(call.failed_in or "")
                 self.fail(call.error, self.items + 1, (call.actor,), where)

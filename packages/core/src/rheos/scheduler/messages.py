@@ -66,6 +66,12 @@ class _Message(RunningNode):
                 return actor
         return None
 
+    @property
+    def _is_given_up(self) -> bool:
+        """Whether no actor of the group will ever take a message again."""
+        recovery = self.engine.recovery
+        return recovery is not None and all(map(recovery.is_given_up, self._names))
+
     def _sources(self, item: Item, number: int) -> list[int]:
         found = [self._index[name] for name in item.sources if name in self._index]
         if not found:
@@ -126,6 +132,7 @@ class Ask(_Message):
         while True:
             if self._held is None:
                 if not any(map(self._has_room, range(len(self._names)))):
+                    self._refuse_if_given_up(self.taken + 1, ())
                     return Signal.PENDING  # and the input is not asked, so a barrier above holds
                 answer = self.source.poll()
                 if not isinstance(answer, Item):
@@ -134,6 +141,11 @@ class Ask(_Message):
                 self.taken += 1
             if not self._send_held():
                 return Signal.PENDING
+
+    def _refuse_if_given_up(self, number: int, sources: tuple[str, ...]) -> None:
+        if self._is_given_up:
+            names = ", ".join(self._names)
+            self.fail(ActorDied(f"{names}: given up, so nobody can be asked."), number, sources)
 
     def _give(self) -> Item:
         key = next(iter(self._slots)) if self._is_ordered else self._done[0]
@@ -149,6 +161,8 @@ class Ask(_Message):
         assert item is not None
         if self._route is Route.ANY:
             actor = self._next_in_turn()
+            if actor is None:
+                self._refuse_if_given_up(self.taken, item.sources)
         else:
             sources = self._sources(item, self.taken)
             if len(sources) > 1:
@@ -179,6 +193,7 @@ class Ask(_Message):
         learned = slot.item.value = call.value
         if isinstance(learned, LearnerReport) and learned.updates:
             self._lag.add(learned.version - learned.updates - learned.info.version_mean)
+        slot.item.born_at = call.ended_at
         slot.is_done = True
         self._done.append(call.key)
         self.engine.moves += 1
@@ -277,6 +292,10 @@ class Tell(_Message):
                 self.lost += 1
                 continue
             actor = self._next_in_turn() if target < 0 else target
+            if actor is None and self._is_given_up:
+                targets.remove(target)
+                self.lost += 1
+                continue
             if actor is None or not self._has_room(actor):
                 continue
             targets.remove(target)
@@ -306,10 +325,12 @@ class Tell(_Message):
         return replace(super().statistics(), lost=self.lost, age_s=self._age_s.value)
 
     def waiting(self) -> str:
-        """Say which actors have not acknowledged, where that holds an item back."""
-        if self._held is None and not self._sent:
-            return ""
-        return self._waits_for(actor for actor, _, _ in self._sent.values())
+        """Say which actors have not acknowledged, or have to have room for the message that is held."""
+        waited_for = [actor for actor, _, _ in self._sent.values()]
+        if self._held is not None:
+            targets = self._held[2]
+            waited_for += range(len(self._names)) if targets == [-1] else targets
+        return self._waits_for(waited_for)
 
     def state_dict(self) -> State:
         """Add the messages that are on their way, the item that waits for room, and the message's own state."""

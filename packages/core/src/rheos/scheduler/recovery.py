@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rheos.scheduler.engine import Engine
+    from rheos.scheduler.gathers import Gather
 
 __all__ = ["FailurePolicy", "Recovery"]
 
@@ -66,12 +67,20 @@ class Recovery:
     def __init__(self, engine: Engine, policy: FailurePolicy, groups: Sequence[tuple[str, ...]]) -> None:
         self._engine = engine
         self._policy = policy
-        self._groups = {name: group for group in groups for name in group}
+        self._groups: dict[str, list[tuple[str, ...]]] = {}
+        for group in groups:
+            for name in group:
+                self._groups.setdefault(name, []).append(group)
+        self._gathers: list[Gather] = []
         self._due: dict[str, float] = {}
         self._given_up: set[str] = set()
         self._failed_at: dict[str, int] = {}  # the key of the call in which each actor failed last
         self.restarts: Counter[str] = Counter()
         """How often each actor was made anew."""
+
+    def follow(self, gather: Gather) -> None:
+        """Have a stage greet its actors right behind each restart, before anybody else's message arrives."""
+        self._gathers.append(gather)
 
     def is_up(self, name: str) -> bool:
         """Whether messages can be sent to the actor: they may wait behind its restart."""
@@ -95,8 +104,10 @@ class Recovery:
         now = perf_counter()
         for name in [name for name, due_at in self._due.items() if due_at <= now]:
             del self._due[name]
-            self._engine.restart(self, name)
+            self._engine.restart(self, name, self.restarts[name])
             self._engine.moves += 1
+            for gather in self._gathers:
+                gather.greet(name)
 
     def is_too_late(self, call: Call) -> bool:
         """Whether an actor answered a call after it had failed in another one, so that the reply is worth nothing."""
@@ -135,8 +146,8 @@ class Recovery:
 
     def _gives_up(self, call: Call, cause: str) -> bool:
         name, policy = call.actor, self._policy
-        group = self._groups[name]
-        left = len([other for other in group if other != name and other not in self._given_up])
+        gone = {*self._given_up, name}
+        left, group = min((len(set(group) - gone), group) for group in self._groups[name])
         if policy.min_healthy is None or left < policy.min_healthy:
             assert call.error is not None
             note = f"{name} had been made anew {self.restarts[name]} times, max_restarts={policy.max_restarts}"

@@ -164,10 +164,10 @@ class FunctionNode(RunningNode):
 
 def function_state(function: Any) -> State:
     """Return the state of a function as an entry of its node's, or nothing."""
-    return {"function": function.state_dict()} if hasattr(function, "state_dict") else {}
+    return {"function": copy.deepcopy(function.state_dict())} if hasattr(function, "state_dict") else {}
 
 
 def load_function_state(function: Any, state: State) -> None:
     """Take what `function_state` gave."""
     if "function" in state:
-        function.load_state_dict(state["function"])
+        function.load_state_dict(copy.deepcopy(state["function"]))

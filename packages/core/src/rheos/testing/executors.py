@@ -44,12 +44,13 @@ class ManualActor:
         """True until it is closed."""
         return not self.is_closed
 
-    def wait_until_started(self) -> None:
-        """Do nothing: its object was made at once."""
+    def wait_until_started(self, timeout_s: float | None = None) -> bool:
+        """Return True: its object was made at once."""
+        return True
 
-    def restart(self) -> Call:
+    def restart(self, times: int) -> Call:
         """Let the restart wait, like any call."""
-        return self.call(Control.RESTART)
+        return self.call(Control.RESTART, times)
 
     def close(self, grace_s: float) -> None:
         """Close the actor's object once."""

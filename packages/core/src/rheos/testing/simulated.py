@@ -54,8 +54,9 @@ class SimulatedActor:
         """How many calls have not finished."""
         return len(self._mailbox)
 
-    def wait_until_started(self) -> None:
-        """Do nothing: its object was made at once."""
+    def wait_until_started(self, timeout_s: float | None = None) -> bool:
+        """Return True: its object was made at once."""
+        return True
 
     def call(self, method: str | Control, message: Any = NOTHING, through: tuple[str, ...] = ()) -> Call:
         """Put a call into the mailbox; the driver runs some call of some actor later."""
@@ -64,9 +65,9 @@ class SimulatedActor:
         self._completions.later(_TICKET, lambda _: self._executor.finish_one(self._completions))
         return call
 
-    def restart(self) -> Call:
+    def restart(self, times: int) -> Call:
         """Put the restart into the mailbox."""
-        return self.call(Control.RESTART)
+        return self.call(Control.RESTART, times)
 
     def finish_next(self, *, dies: bool) -> Call:
         """Run the next call and return it finished; where it dies of it, this and all that follow fail."""
@@ -91,6 +92,7 @@ class SimulatedActor:
     def _make_anew(self, call: Call) -> Call:
         try:
             self._host = Host(self._actor, self._executor.put)
+            self._host.tell_of_restart(call.message)
         except Exception as error:
             call.finish(None, error)
         else:

@@ -25,6 +25,7 @@ __all__ = [
     "Numbering",
     "Place",
     "Publisher",
+    "Reborn",
     "Slow",
     "Tattling",
     "counters",
@@ -32,6 +33,21 @@ __all__ = [
     "replay_shards",
     "stamping_workers",
 ]
+
+
+class Reborn:
+    """Knows how often its actor was made anew."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def restarted(self, times: int) -> None:
+        """Hear it."""
+        self.times = times
+
+    def told(self) -> int:
+        """Return it."""
+        return self.times
 
 
 class Counter:

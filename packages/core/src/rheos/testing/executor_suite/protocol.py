@@ -12,7 +12,7 @@ import pytest
 from rheos.errors import RheosError
 from rheos.executors.protocol import Call, Completions, Control
 from rheos.streams.actors import Actor, Placement
-from rheos.testing.executor_suite.actors import Counter, Keeper, Numbering, Publisher
+from rheos.testing.executor_suite.actors import Counter, Keeper, Numbering, Publisher, Reborn
 from rheos.testing.executor_suite.base import ContractBase
 from rheos.testing.executor_suite.troubles import Door, Raising, failing_factory
 
@@ -144,13 +144,29 @@ class ProtocolContract(ContractBase):
         actor = executor.spawn(Actor("counter", Counter, place), completions)
 
         before = [actor.call("next") for _ in range(2)]
-        restart = actor.restart()
+        restart = actor.restart(1)
         after = [actor.call("next") for _ in range(2)]
         self._announced(completions, 5)
         actor.close(5.0)
 
         assert restart.error is None
         assert [(0, 1), (0, 2)] == [call.value for call in before] == [call.value for call in after]
+
+    @pytest.mark.parametrize("place", PLACES)
+    def test_an_object_that_is_made_anew_hears_how_often_that_was(self, executor: Executor, place: Placement) -> None:
+        """So that it need not repeat what its predecessors did."""
+        completions = Completions()
+        actor = executor.spawn(Actor("reborn", Reborn, place), completions)
+
+        before = actor.call("told")
+        actor.restart(1)
+        once = actor.call("told")
+        actor.restart(2)
+        twice = actor.call("told")
+        self._announced(completions, 5)
+        actor.close(5.0)
+
+        assert [0, 1, 2] == [before.value, once.value, twice.value]
 
     @pytest.mark.parametrize("place", PLACES)
     def test_an_object_that_cannot_be_made_raises_when_its_start_is_waited_for(
