@@ -195,3 +195,8 @@ def test_plugins_and_configuration_import_nothing_heavy():
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert "" == found.stdout.strip()
+
+
+def test_more_healthy_workers_than_there_are_cannot_be_wanted():
+    with pytest.raises(ConfigError, match=r"^executor\.min_healthy: got 5, expected at most executor\.workers=2$"):
+        RunConfig.from_mapping({"algo": {"name": "toy"}, "executor": {"workers": 2, "min_healthy": 5}}, toy_registry())

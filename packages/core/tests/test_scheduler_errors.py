@@ -13,8 +13,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rheos import Actor, Batch, Flow, Published, Route, Stream, concurrently, from_actors, from_items, run
-from rheos.errors import EnvironmentFailed, FlowTimeout, UserExit, UserStopIteration
+from rheos import (
+    Actor,
+    Batch,
+    EndOfShard,
+    Flow,
+    NotReady,
+    Published,
+    Route,
+    Stream,
+    concurrently,
+    from_actors,
+    from_items,
+    run,
+)
+from rheos.errors import EnvironmentFailed, FlowError, FlowMistake, FlowTimeout, UserExit, UserStopIteration
 from rheos.testing.executors import ManualExecutor
 from rheos.testing.fakes import (
     CountingLearner,
@@ -489,3 +502,25 @@ def test_a_failure_that_comes_up_while_a_flow_is_cut_is_raised_again_by_the_flow
         next(flow)
 
     assert first.value is second.value
+
+
+@pytest.mark.parametrize("word", [NotReady, EndOfShard])
+def test_the_class_of_an_answer_in_place_of_one_is_an_error_that_says_so(word: type):
+    class Lazy:
+        def give(self) -> Any:
+            return word
+
+    stream = from_actors(fake_group("lazy", [Lazy()]), Lazy.give).gather_async()
+
+    with pytest.raises(FlowError, match=rf"^lazy-0.give gave the class {word.__name__}: return {word.__name__}\(\)\."):
+        next(run(stream))
+
+
+def test_what_is_no_executor_is_refused():
+    with pytest.raises(FlowMistake, match=r"^run\(executor=...\): got 'threads', expected an Executor"):
+        run(from_items([1]), "threads")  # type: ignore[arg-type]
+
+
+def test_what_is_no_placement_is_refused():
+    with pytest.raises(FlowMistake, match=r"^Actor\('box'\): placement='thread', expected a Placement\."):
+        Actor("box", Box, "thread")  # type: ignore[arg-type]

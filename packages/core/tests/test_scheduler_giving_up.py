@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rheos import ActorGroup, EndOfShard, Published, concurrently, from_actors, run
-from rheos.errors import ActorDied
+from rheos.errors import ActorDied, FlowMistake
 from rheos.executors.protocol import Executor
 from rheos.scheduler.flow import Flow
 from rheos.scheduler.recovery import FailurePolicy
@@ -231,3 +231,28 @@ def test_a_shard_that_has_ended_is_not_made_anew(executor: Executor):
         taken = list(flow)
 
     assert [1, 2] == taken
+
+
+# policies that make no sense
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"max_restarts": "x"}, {"max_restarts": -1}, {"backoff_s": -1.0}, {"min_healthy": 0}]
+)
+def test_a_policy_that_makes_no_sense_is_refused(wrong: dict[str, Any]):
+    with pytest.raises(FlowMistake, match=r"^FailurePolicy\(.*expected max_restarts"):
+        FailurePolicy(**wrong)
+
+
+def test_more_healthy_actors_than_there_are_cannot_be_wanted():
+    with pytest.raises(FlowMistake, match=r"min_healthy is more than the 2 of worker-0, worker-1\."):
+        run(FragileTeam(2).give().gather_sync(), failures=FailurePolicy(1, 0.0, min_healthy=3))
+
+
+def test_without_restarts_an_actor_can_be_given_up_at_once(executor: Executor, warned: list[str]):
+    team = FragileTeam(2, {(0, 0): 2})
+
+    rounds = take(run(team.give().gather_sync(), executor, failures=FailurePolicy(0, 0.0, min_healthy=1)), 3)
+
+    assert [2, 1, 1] == [len(round_) for round_ in rounds]
+    assert ["worker-0 is given up, 1 of 2 go on: ZeroDivisionError: worker 0 failed"] == warned

@@ -241,3 +241,11 @@ def test_a_trace_is_whole_also_where_the_flow_cannot_start(tmp_path: Path):
         run(from_actors(ActorGroup("never", 1, Never), Never.give).gather_sync(), trace=tmp_path / "trace.json")
 
     assert ["driver"] == [event["args"]["name"] for event in events(tmp_path / "trace.json")]  # type: ignore[index]
+
+
+def test_where_nobody_is_busy_there_is_no_bottleneck():
+    actors = {"w-0": ActorStatistics("w", 1.0, 0, False)}
+
+    found = FlowStatistics(10.0, 9.0, (), actors)
+
+    assert "none: nobody is busy half of the time, and the driver waited 90% of it" == found.bottleneck

@@ -7,6 +7,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 from rheos.errors import UsageError, did_you_mean
@@ -80,9 +81,18 @@ def _dispatch(words: list[str]) -> int:
         parser.error(f"cannot understand {' '.join(others)!r}")
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # else it greets on stdout where frames are drawn
     one_thread_an_actor()
+    _find_modules_here()
     with warnings_in_one_line(is_quiet=getattr(arguments, "quiet", False)):
         code: int = command.run(arguments)
     return code
+
+
+def _find_modules_here() -> None:
+    """Have `env.id=my_module:MyEnv-v0` find a file in the working directory; what is installed comes first."""
+    with suppress(OSError):  # the directory was removed
+        here = os.getcwd()
+        if here not in sys.path:
+            sys.path.append(here)
 
 
 class _Parser(argparse.ArgumentParser):

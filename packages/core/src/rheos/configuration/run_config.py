@@ -69,14 +69,16 @@ class ExecutorConfig:
     on_failure: str = setting(
         "raise", choices=("raise", "restart"), help="what a failed worker does: end the run, or be made anew"
     )
-    max_restarts: int = setting(3, minimum=1, help="how often a worker is made anew, with on_failure=restart")
+    max_restarts: int = setting(3, minimum=0, help="how often a worker is made anew, with on_failure=restart")
     backoff_s: float = setting(
         1.0, minimum=0.0, unit="s", help="pause before the first restart of a worker; doubles each time, up to 64 times"
     )
     min_healthy: int | None = setting(
         None, minimum=1, help="go on without a worker that fails too often while so many are left; null: never"
     )
-    warn_after_s: float = setting(60.0, minimum=0.0, unit="s", help="say what is waited for when nothing moves so long")
+    warn_after_s: float = setting(
+        60.0, exclusive_minimum=0.0, unit="s", help="say what is waited for when nothing moves so long"
+    )
     grace_s: float = setting(5.0, minimum=0.0, unit="s", help="how long workers may take to finish when a run ends")
 
 
@@ -166,6 +168,9 @@ class RunConfig(CommonConfig):
         env, _ = _named_part(mapping, "env", "gym", registry.environment)
         backend, _ = _named_part(mapping, "backend", "torch", registry.backend)
         executor, _ = _named_part(mapping, "executor", "inline", registry.executor)
+        workers, healthy = executor.workers, executor.min_healthy
+        if healthy is not None and healthy > workers:
+            raise ConfigError(f"executor.min_healthy: got {healthy}, expected at most executor.workers={workers}")
         logger = from_mapping(LoggerConfig, _part(mapping, "logger"), "logger")
         for name in logger.names:
             registry.logger(name)

@@ -65,7 +65,7 @@ class Engine:
         self._elsewhere = Placement.DRIVER if _is_synchronous(order) else Placement.THREAD
         self.recovery: Recovery | None = None
         """None where a failure ends the run."""
-        if failures.max_restarts:
+        if failures.max_restarts or failures.min_healthy is not None:
             self.recovery = Recovery(self, failures, [tuple(actor.name for actor in group) for group in sources])
         try:
             for node in order:

@@ -73,7 +73,7 @@ def run(
         trace: a file that gets what every actor did and when; see `rheos.scheduler.trace.Trace`.
 
     Raises:
-        FlowMistake: if `stream.check()` finds something; nothing has been started then.
+        FlowMistake: if `stream.check()` finds something, or the executor is none; nothing has been started then.
 
     Example:
         >>> from rheos import from_items, run
@@ -81,6 +81,8 @@ def run(
         ...     print(list(flow))
         [1, 4, 9]
     """
+    if executor is not None and not hasattr(executor, "spawn"):
+        raise FlowMistake(f"run(executor=...): got {executor!r}, expected an Executor such as ThreadsExecutor().")
     mistakes = stream.check()
     if mistakes:
         raise FlowMistake("\n".join(map(str, mistakes)))

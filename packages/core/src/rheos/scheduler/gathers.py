@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from rheos.errors import ActorDied
+from rheos.errors import ActorDied, FlowError
 from rheos.executors.protocol import NOTHING, Call, Control
 from rheos.scheduler.running import (
     Answer,
@@ -145,6 +145,9 @@ class Gather(RunningNode):
         self.engine.moves += 1
         if isinstance(call.value, EndOfShard):
             self._ended.add(shard)
+        elif call.value is NotReady or call.value is EndOfShard:
+            name = call.value.__name__
+            self.fail(FlowError(f"{call!r} gave the class {name}: return {name}()."), self.items + 1, (call.actor,))
         else:
             self._keep(shard, call.value, call.ended_at)
 

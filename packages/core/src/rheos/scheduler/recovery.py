@@ -29,7 +29,7 @@ class FailurePolicy:
     """What becomes of a run when an actor that is a source of items raises or dies; other actors end the run.
 
     Args:
-        max_restarts: how often an actor is made anew; 0 ends the run at the first failure.
+        max_restarts: how often an actor is made anew; 0 never.
         backoff_s: seconds before the first restart of an actor; twice as long before each one that follows, up to 64
             times as long.
         min_healthy: how many actors of a group must be left when one is given up; None does without none.
@@ -44,7 +44,15 @@ class FailurePolicy:
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        if self.max_restarts < 0 or self.backoff_s < 0 or (self.min_healthy is not None and self.min_healthy < 1):
+        is_sound = (
+            isinstance(self.max_restarts, int)
+            and isinstance(self.backoff_s, int | float)
+            and isinstance(self.min_healthy, int | None)
+            and self.max_restarts >= 0
+            and self.backoff_s >= 0
+            and (self.min_healthy is None or self.min_healthy >= 1)
+        )
+        if not is_sound:
             raise FlowMistake(
                 f"{self}: expected max_restarts and backoff_s of at least 0, and min_healthy of at least 1."
             )
@@ -67,6 +75,9 @@ class Recovery:
     def __init__(self, engine: Engine, policy: FailurePolicy, groups: Sequence[tuple[str, ...]]) -> None:
         self._engine = engine
         self._policy = policy
+        for group in groups:
+            if policy.min_healthy is not None and policy.min_healthy > len(group):
+                raise FlowMistake(f"{policy}: min_healthy is more than the {len(group)} of {', '.join(group)}.")
         self._groups: dict[str, list[tuple[str, ...]]] = {}
         for group in groups:
             for name in group:
@@ -150,16 +161,21 @@ class Recovery:
         left, group = min((len(set(group) - gone), group) for group in self._groups[name])
         if policy.min_healthy is None or left < policy.min_healthy:
             assert call.error is not None
-            note = f"{name} had been made anew {self.restarts[name]} times, max_restarts={policy.max_restarts}"
+            note = f"{name} had been made anew {_times(self.restarts[name])}, max_restarts={policy.max_restarts}"
             if policy.min_healthy is not None:
                 note += f"; {left} of {len(group)} would be left, min_healthy={policy.min_healthy}"
             call.error.add_note(note)
             return False
         self._given_up.add(name)
-        count = "1 restart" if self.restarts[name] == 1 else f"{self.restarts[name]} restarts"
-        self._warn(f"{name} is given up after {count}, {left} of {len(group)} go on: {cause}")
+        count = self.restarts[name]
+        after = f" after {count} restart{'s' if count > 1 else ''}" if count else ""
+        self._warn(f"{name} is given up{after}, {left} of {len(group)} go on: {cause}")
         return True
 
     @staticmethod
     def _warn(text: str) -> None:
         warnings.warn(text, RheosWarning, stacklevel=2)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

@@ -9,6 +9,10 @@ from statistics import fmean
 __all__ = ["ActorStatistics", "FlowStatistics", "Mean", "StageStatistics"]
 
 
+_BUSY = 0.5
+"""In which share of the time a bottleneck works at least."""
+
+
 class Mean:
     """A mean and a maximum, taken one value at a time."""
 
@@ -113,10 +117,17 @@ class FlowStatistics:
 
     @property
     def bottleneck(self) -> str:
-        """What is busy most of the time, so that more of anything else would not help; with its share."""
+        """What is busy most of the time, so that more of anything else would not help; with its share.
+
+        Where nobody works half of the time there is none: something is slow to come, or pauses before a restart.
+        """
         on_driver = {actor.role for actor in self.actors.values() if actor.is_on_driver}
         shares = {role: share for role, share in self.busy_since().items() if role not in on_driver}
         role = max(shares, key=shares.__getitem__)
+        if shares[role] < _BUSY:
+            return (
+                f"none: nobody is busy half of the time, and the driver waited {self.waited_s / self.wall_s:.0%} of it"
+            )
         text = f"{role} busy {shares[role]:.0%}"
         if role == "driver" and self.stages:
             busiest = max(self.stages, key=lambda stage: stage.busy_s)

@@ -65,6 +65,11 @@ class Actor(Generic[A_co]):
     factory: Callable[[], A_co]
     placement: Placement = Placement.AUTO
 
+    def __post_init__(self) -> None:
+        """Check the placement."""
+        if not isinstance(self.placement, Placement):
+            raise FlowMistake(f"Actor({self.name!r}): placement={self.placement!r}, expected a Placement.")
+
 
 class ActorGroup(Generic[A_co]):
     """The description of several actors of one role, named `<role>-<index>`.
