@@ -199,4 +199,11 @@ def test_plugins_and_configuration_import_nothing_heavy():
 
 def test_more_healthy_workers_than_there_are_cannot_be_wanted():
     with pytest.raises(ConfigError, match=r"^executor\.min_healthy: got 5, expected at most executor\.workers=2$"):
-        RunConfig.from_mapping({"algo": {"name": "toy"}, "executor": {"workers": 2, "min_healthy": 5}}, toy_registry())
+        RunConfig.from_mapping(
+            {
+                "algo": {"name": "toy"},
+                "backend": {"name": "toy"},
+                "executor": {"workers": 2, "min_healthy": 5},
+            },
+            toy_registry(),
+        )
