@@ -14,8 +14,10 @@ import pytest
 import yaml
 
 import rheos
+import rheos_ops.workers
 import rheos_ppo.flow
 from rheos import Route, Stream
+from rheos.errors import RheosWarning
 from rheos.plugins.loading import load_plugins
 from rheos.plugins.sources import plugin_sources
 from rheos_cli.main import main
@@ -45,6 +47,9 @@ SETTINGS = {
     "logger": {"every_steps": 700},
     "seed": 3,
 }
+
+no_episode_may_end = pytest.mark.filterwarnings("ignore:no episode ended between two checkpoints")
+"""For environments with episodes that are longer than what passes here between two checkpoints."""
 
 KILLED = """
 import json, os, signal, sys
@@ -150,6 +155,7 @@ def test_a_run_that_was_killed_ends_with_the_same_weights_and_measurements(tmp_p
 
 
 @pytest.mark.slow
+@no_episode_may_end
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1"])
 @pytest.mark.parametrize("vectorization", ["auto", "sync", "async"])
@@ -165,6 +171,7 @@ def test_a_run_that_was_killed_at_any_time_ends_with_the_same_weights(tmp_path, 
     assert rows_of(tmp_path / "uncut") == rows_of(tmp_path / "cut")
 
 
+@no_episode_may_end
 @pytest.mark.parametrize("env", ["Pendulum-v1", "Acrobot-v1"])
 @pytest.mark.usefixtures("quickly")
 def test_other_environments_go_on_alike(tmp_path, env):
@@ -240,6 +247,65 @@ def test_environments_that_are_not_reset_are_not_disturbed_by_checkpoints(tmp_pa
 
     assert never.weights_sha256 == often.weights_sha256
     assert never.weights_sha256 != reset.weights_sha256
+
+
+PENDULUM = {"env": {"id": "Pendulum-v1", "num_envs": 2}, "eval": None, "stop": {"env_steps": 1_600}}
+"""Every episode has 200 steps, so with two workers the first ones end at 800 env steps."""
+
+
+@pytest.mark.usefixtures("quickly")
+def test_checkpoints_between_which_no_episode_ends_are_warned_of_once(tmp_path):
+    with pytest.warns(RheosWarning) as caught:
+        result = trained(tmp_path / "run", checkpoint={"every_steps": 300}, **PENDULUM)
+
+    text = (
+        "no episode ended between two checkpoints, at each of which the environments begin new ones, so there may "
+        "never be a return: raise checkpoint.every_steps=300, or set checkpoint.reset_environments=false."
+    )
+    assert [text] == [str(warning.message) for warning in caught]
+    assert (0, None) == (result.episodes, result.episode_return_mean)
+
+
+@pytest.mark.usefixtures("quickly")
+@pytest.mark.parametrize("checkpoint", [{"every_steps": 900}, {"every_steps": 300, "reset_environments": False}])
+def test_episodes_end_where_checkpoints_leave_them_the_time(tmp_path, checkpoint):
+    result = trained(tmp_path / "run", checkpoint=checkpoint, **PENDULUM)
+
+    assert result.episodes >= 4
+
+
+@pytest.mark.usefixtures("quickly")
+def test_a_run_that_lost_a_worker_goes_on_at_its_next_checkpoints_and_can_be_resumed(tmp_path, monkeypatch):
+    worker = rheos_ops.workers.RolloutWorker
+    make, rollout, made = worker.__init__, worker.rollout, []
+
+    def make_once(self, *arguments, **settings):
+        make(self, *arguments, **settings)
+        made.append(self.name)
+        if made.count("rollout-1") == 2:
+            raise RuntimeError("cannot be made anew")
+
+    def fail(self):
+        if self.name == "rollout-1":
+            raise RuntimeError("out of order")
+        return rollout(self)
+
+    policy = {"on_failure": "restart", "max_restarts": 1, "backoff_s": 0.0, "min_healthy": 1}
+    settings = {"executor": {"name": "inline", "workers": 2, **policy}, "eval": None}
+    monkeypatch.setattr(worker, "__init__", make_once)
+    monkeypatch.setattr(worker, "rollout", fail)
+    with pytest.warns(RheosWarning) as caught:
+        first = trained(tmp_path / "run", stop={"env_steps": 1_300}, **settings)
+    saved = len(list((tmp_path / "run" / "checkpoints").iterdir()))
+    monkeypatch.setattr(worker, "__init__", make)
+    monkeypatch.setattr(worker, "rollout", rollout)
+
+    result = rheos.resume(tmp_path / "run", stop={"env_steps": 2_000})
+
+    assert "done" == first.state
+    assert [True, True] == ["rollout-1" in str(warning.message) for warning in caught]
+    assert saved >= 2
+    assert result.env_steps >= 2_000
 
 
 @pytest.mark.usefixtures("quickly")
@@ -319,8 +385,12 @@ def test_the_command_line_goes_on_and_says_so(tmp_path, capsys):
 
     code = main(["resume", str(tmp_path / "run"), "stop.env_steps=1_000", "checkpoint.every_steps=500", "--plain"])
 
-    first, *_, outcome, last = capsys.readouterr().out.splitlines()
+    first, second, *_, outcome, last = capsys.readouterr().out.splitlines()
     assert 0 == code
+    assert (
+        "what is learned from here depends on checkpoint.every_steps=500 (was 600); "
+        "stop.env_steps=1000 (was 300), where schedules go towards it"
+    ) == second
     assert first.startswith(f"ppo on CartPole-v1, seed 3 -> {tmp_path / 'run'}, resumed at ")
     assert "stop.env_steps=1000 reached" in outcome
     assert last.endswith(f"next: rheos eval {tmp_path / 'run'}")

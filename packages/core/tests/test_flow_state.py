@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from itertools import islice
 
 import pytest
 
 from rheos import from_actors, from_items, run
-from rheos.errors import RunFolderError, TreeError
+from rheos.errors import ActorDied, RheosWarning, RunFolderError, TreeError
 from rheos.runs.flow_state import FlowState, NoState, refuse_other_flow
+from rheos.scheduler.recovery import FailurePolicy
 from rheos.streams.actors import Actor, ActorGroup
 from rheos.trees import decode
 
@@ -159,6 +161,129 @@ def test_an_error_while_an_actor_begins_anew_is_its_own():
     with run(stream) as flow:
         flow_state = FlowState(flow, stream, group[0])
         with pytest.raises(AttributeError, match="nothing"):
+            flow_state.begin_anew(flow_state.take())
+
+
+class Wrapping(Endless):
+    """Lets an object do what it cannot do itself."""
+
+    inner = object()
+
+    def begin_anew(self):
+        self.inner.begin_anew()
+
+
+def test_a_lack_further_within_is_no_lack_of_the_actor_itself():
+    group = ActorGroup("source", 1, Wrapping)
+    stream = from_actors(group, Wrapping.step).gather_sync()
+    with run(stream) as flow:
+        flow_state = FlowState(flow, stream, group[0])
+        with pytest.raises(AttributeError, match="'object' object has no attribute 'begin_anew'"):
+            flow_state.begin_anew(flow_state.take())
+
+
+def test_a_state_dict_that_calls_another_one_that_is_not_there_is_no_lack_of_its_own():
+    class WithInner(Learner):
+        def state_dict(self):
+            return object().state_dict()
+
+    actor = Actor("learner", WithInner)
+    stream = from_items([1, 2]).ask(actor, WithInner.learn)
+
+    with run(stream) as flow, pytest.raises(AttributeError, match="'object' object has no attribute 'state_dict'"):
+        FlowState(flow, stream, actor).take()
+
+
+def test_an_actor_without_a_state_is_warned_of_at_the_start():
+    stream = from_actors(ActorGroup("source", 1, Stateless), Stateless.step).gather_sync()
+
+    with run(stream) as flow, pytest.warns(RheosWarning, match=r"cannot be resumed: source-0 has no state_dict\(\)"):
+        FlowState(flow, stream, Actor("source-0", Stateless)).refuse_what_cannot_be_saved()
+
+
+class Stateless:
+    def __init__(self, index=0):
+        pass
+
+    def step(self):
+        return 1
+
+
+# sources that fail
+
+
+class Failing(Episodic):
+    """Dies in its second step, or in what it is asked beside the flow."""
+
+    def __init__(self, where, index):
+        super().__init__(index)
+        self.fails_in = where if index == 1 else ""
+        self.steps = 0
+
+    def step(self):
+        self.steps += 1
+        if self.fails_in == "step" and self.steps == 2:
+            raise ActorDied("source-1 is gone")
+        return super().step()
+
+    def begin_anew(self):
+        if self.fails_in == "begin_anew":
+            raise ValueError("cannot begin")
+        super().begin_anew()
+
+    def state_dict(self):
+        if self.fails_in == "state_dict":
+            raise ValueError("cannot tell")
+        return super().state_dict()
+
+
+def failing(where):
+    group = ActorGroup("source", 2, partial(Failing, where))
+    return (
+        from_actors(group, Failing.step, first=(Failing.greet, lambda _: 5)).gather_async().ask(LEARNER, Learner.learn)
+    )
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [FailurePolicy(1, 3600.0), FailurePolicy(1, 0.0, min_healthy=1)],
+    ids=["waits for its restart", "given up"],
+)
+def test_a_source_that_is_down_is_left_out_while_the_others_begin_anew(policy, warned):
+    stream = failing("step")
+    with run(stream, failures=policy) as flow:
+        list(islice(flow, 8))  # the second source has failed by then, as often as it may
+        flow_state = FlowState(flow, stream, LEARNER, restarts_sources=True)
+
+        state = flow_state.take()
+        has_reset = flow_state.begin_anew(state)
+        after = list(islice(flow, 3))
+
+    assert ["source-1"] == [name for name, own in state["actors"].items() if own is None]
+    assert has_reset
+    assert [2015, 2025, 2035] == after
+    assert all("source-1" in text for text in warned)
+
+
+@pytest.mark.parametrize("where", ["state_dict", "begin_anew"])
+def test_a_source_that_fails_while_it_is_asked_is_left_out_where_sources_are_made_anew(where):
+    stream = failing(where)
+    with run(stream, failures=FailurePolicy(1, 0.0)) as flow:
+        flow_state = FlowState(flow, stream, LEARNER, restarts_sources=True)
+
+        state = flow_state.take()
+        flow_state.begin_anew(state)
+
+    assert (where == "state_dict") == (state["actors"]["source-1"] is None)
+    assert {"began": 0} == state["actors"]["source-0"]
+
+
+@pytest.mark.parametrize("where", ["state_dict", "begin_anew"])
+def test_a_source_that_fails_while_it_is_asked_ends_the_run_where_no_source_is_made_anew(where):
+    stream = failing(where)
+    with run(stream) as flow:
+        flow_state = FlowState(flow, stream, LEARNER)
+        with pytest.raises(ValueError, match="cannot"):
             flow_state.begin_anew(flow_state.take())
 
 

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import textwrap
+import threading
+import warnings
+from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from rheos.errors import ConfigError, RheosError, RheosWarning, TreeError
+from rheos.errors import ConfigError, RheosError, RheosWarning, RunFolderError, TreeError
 from rheos.plugins import hookimpl
-from rheos.runs.changes import changed_settings
+from rheos.runs import locks
+from rheos.runs.changes import changed_settings, learned_otherwise
 from rheos.runs.checkpoints import load_checkpoint
+from rheos.runs.flow_state import FlowState, NoState
 from rheos.runs.folder import RunFolder
 from rheos.runs.locks import RunLock
 from rheos.runs.resuming import resume
 from rheos.runs.status import RunState
 from rheos.runs.training import train
+from rheos.streams.stream import from_items
 from rheos.testing import toy as toy_module
 from rheos.testing.toy import ToyLearner, ToyWorker, toy_registry
 
@@ -329,8 +338,11 @@ def test_a_run_with_an_actor_that_has_no_state_has_weights_only_and_says_so(cls,
     monkeypatch.delattr(cls, "state_dict")
     name = "rollout-0" if cls is ToyWorker else "learner"
 
-    toy(stop=600)
+    with pytest.warns(RheosWarning) as caught:
+        toy(stop=600)
 
+    text = f"the run cannot be resumed: {name} has no state_dict(), so that its checkpoints hold weights only."
+    assert [text] == [str(warning.message) for warning in caught]
     assert [300, 600] == saved_in(RUN)
     assert f"holds weights, but no state to go on from: {name} has no state_dict()." in refusal_of(resumed)
 
@@ -369,6 +381,91 @@ def test_a_run_is_locked_while_it_goes_on_also_against_its_own_process():
     assert ["run is being written by a run of this very process."] == refused
     with RunLock(RunFolder(RUN).lock_path):
         pass
+
+
+def test_of_two_threads_of_one_process_one_writes_a_run(here):
+    path = here / ".lock"
+    barrier, refused = threading.Barrier(8), []
+
+    def enter():
+        barrier.wait(10)
+        try:
+            with RunLock(path):
+                barrier.wait(10)
+        except RunFolderError as error:
+            refused.append(str(error))
+            barrier.wait(10)
+
+    threads = [threading.Thread(target=enter) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+
+    assert 7 == len(refused)
+    assert {f"{here} is being written by a run of this very process."} == set(refused)
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOTSUP])
+def test_a_file_system_without_locks_is_warned_of_and_the_run_goes_on(here, monkeypatch, number):
+    def no_lock(descriptor):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(locks, "_lock", no_lock)
+
+    with (
+        pytest.warns(RheosWarning, match=f"cannot be locked: {os.strerror(number)}"),
+        RunLock(here / ".lock"),
+        pytest.raises(RunFolderError, match="this very process"),
+        RunLock(here / ".lock"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EAGAIN])
+def test_a_lock_that_is_held_is_told_by_both_of_its_errors(here, monkeypatch, number):
+    def held(descriptor):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(locks, "_lock", held)
+    with pytest.raises(RunFolderError, match="is being written by another process"), RunLock(here / ".lock"):
+        pass
+    monkeypatch.undo()
+
+    with RunLock(here / ".lock"):  # it was given back
+        assert (here / ".lock").read_text().startswith(f"process {os.getpid()} on ")
+
+
+def test_a_folder_that_is_not_there_cannot_be_locked_and_is_not_held_afterwards(here):
+    for _ in range(2):
+        with pytest.raises(RunFolderError, match="cannot be written: No such file"), RunLock(here / "gone" / ".lock"):
+            pass
+
+
+def test_each_part_of_a_run_has_a_trace_of_its_own():
+    toy(stop=300, trace=True)
+    before = (RUN / "trace.json").read_bytes()
+
+    resumed(stop={"env_steps": 600})
+
+    assert before == (RUN / "trace.json").read_bytes()
+    assert json.loads((RUN / "trace-300.json").read_text())
+
+
+def test_a_refusal_for_the_metrics_is_told_before_a_logger_is_made(monkeypatch):
+    made = []
+    toy(stop=600)
+    (RUN / "metrics.csv").unlink()
+    monkeypatch.setattr(toy_module, "ToySpied", made.append, raising=False)
+    registry = toy_registry()
+    monkeypatch.setattr(
+        registry, "logger", lambda name: type("Spec", (), {"factory": "rheos.testing.toy:ToySpied"}), raising=False
+    )
+
+    refused = refusal_of(resume, RUN, stop={"env_steps": 900}, logger={"names": ["spied"]}, registry=registry)
+
+    assert "metrics.csv cannot be read" in refused
+    assert ([], "done") == (made, status_of(RUN)["state"])
 
 
 @pytest.mark.parametrize("part", ["columns", "rows"])
@@ -440,6 +537,40 @@ def test_a_wrong_value_of_what_may_change_is_told_as_in_training():
     assert refusal_of(resumed, stop={"env_steps": -1}).startswith("stop.env_steps: got -1 (int), expected an integer")
 
 
+def test_changes_on_which_depends_what_is_learned_are_named():
+    before = {
+        "stop": {"env_steps": 100, "seconds": None},
+        "checkpoint": {"every_steps": 50, "reset_environments": True},
+        "eval": {"every_steps": None},
+    }
+    after = {
+        "stop": {"env_steps": 200, "seconds": 5.0},
+        "checkpoint": {"every_steps": None, "reset_environments": False},
+        "eval": {"every_steps": 10},
+    }
+
+    assert () == learned_otherwise(before, before)
+    assert (
+        "checkpoint.every_steps=null (was 50)",
+        "checkpoint.reset_environments=False (was True)",
+        "stop.env_steps=200 (was 100), where schedules go towards it",
+    ) == learned_otherwise(before, after)
+
+
+def test_a_run_that_goes_on_knows_what_is_another_by_now():
+    seen = []
+
+    class Witness:
+        @hookimpl
+        def rheos_run_started(self, run):
+            seen.append(run.changes)
+
+    toy(stop=600, observers=[Witness()])
+    resume(RUN, stop={"env_steps": 900, "seconds": 60.0}, observers=[Witness()], registry=toy_registry())
+
+    assert [(), ("stop.env_steps=900 (was 600), where schedules go towards it",)] == seen
+
+
 # what cannot be saved
 
 
@@ -484,6 +615,121 @@ def test_a_state_that_can_no_longer_be_saved_ends_the_run_at_the_checkpoint(monk
 
     assert "failed" == status_of(RUN)["state"]
     assert 300 == status_of(RUN)["env_steps"]
+
+
+def test_a_periodic_checkpoint_that_cannot_be_saved_leaves_the_weights(monkeypatch):
+    with_stage(monkeypatch, Hoarding(from_the_start=False))
+
+    with pytest.raises(TreeError):
+        toy(algo={"episodes": 0})  # so that nothing is the best
+
+    assert [300] == saved_in(RUN)
+    assert status_of(RUN)["weights_sha256"] == load_checkpoint(RUN / "checkpoints" / "300").manifest["weights_sha256"]
+    assert "holds weights, but no state to go on from: TreeError: stage 5: map(Hoarding)" in refusal_of(resumed)
+
+
+def test_a_run_whose_last_state_cannot_be_saved_is_done_and_has_its_weights(monkeypatch):
+    with_stage(monkeypatch, Hoarding(from_the_start=False))
+
+    with pytest.warns(RheosWarning, match=r"only the weights are saved, .*stage 5: map\(Hoarding\)"):
+        result = toy(every_steps=None)
+
+    assert (RunState.DONE, [1000]) == (result.state, saved_in(RUN))
+    assert result.weights_sha256 == load_checkpoint(RUN / "checkpoints" / "1000").manifest["weights_sha256"]
+
+
+# what outlasts the time that a run has to end
+
+
+class Busy:
+    """Interrupts the run as soon as an update of the learner is under way that does not end."""
+
+    def __init__(self, monkeypatch, *, in_update, publishes):
+        self.has_begun, self.may_end = False, threading.Event()
+        update = ToyLearner.update
+
+        @wraps(update)
+        def updated(learner, batch):
+            report = update(learner, batch)
+            if report.version == in_update and not self.has_begun:
+                self.has_begun = True
+                self.may_end.wait(0.1)  # until the driver waits: a signal just before it does is not seen at once
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+                self.may_end.wait(30)
+            return replace(report, weights=learner.weights()) if publishes else report
+
+        monkeypatch.setattr(ToyLearner, "update", updated)
+        monkeypatch.setattr(toy_module, "toy_flow", running_ahead)
+
+
+def running_ahead(roles, config):
+    """Do what the toy does, with actors in threads."""
+    rounds = from_items(range(1, config.rounds + 1))
+    batches = rounds.ask(roles.workers, ToyWorker.rollout, in_flight=2)
+    return batches.ask(roles.learner, ToyLearner.update).map(toy_module.report)
+
+
+@pytest.fixture
+def busy(monkeypatch):
+    """Make the learner busy; it is let go at the end."""
+    made = []
+
+    def make(**settings):
+        made.append(Busy(monkeypatch, **settings))
+
+    yield make
+    for one in made:
+        one.may_end.set()
+
+
+def interrupted(**settings):
+    with warnings.catch_warnings(record=True, action="always") as caught, pytest.raises(KeyboardInterrupt):
+        toy(executor={"name": "threads", "grace_s": 0.2}, **settings)
+    return [str(warning.message) for warning in caught]
+
+
+def test_an_interrupted_run_with_a_busy_learner_saves_the_weights_that_it_published_last(busy):
+    busy(in_update=12, publishes=True)
+
+    warned = interrupted(stop=None, algo={"episodes": 0})  # so that nothing is the best
+
+    assert ("interrupted", "interrupted by SIGINT") == (status_of(RUN)["state"], status_of(RUN)["reason"])
+    assert 1100 in saved_in(RUN)  # beside those with a state, which are more than three
+    newest = load_checkpoint(RUN / "checkpoints" / "1100")
+    assert status_of(RUN)["weights_sha256"] == newest.manifest["weights_sha256"]
+    assert "learner" in newest.manifest["no_state"]
+    assert any("only the weights are saved" in text and "published last" in text for text in warned)
+    assert 1300 == resumed(stop={"env_steps": 1300}).env_steps
+
+
+def test_weights_without_a_state_do_not_take_the_place_of_a_checkpoint_with_one(monkeypatch):
+    class Interrupting:
+        @hookimpl
+        def rheos_checkpoint_saved(self):
+            weights = ToyLearner.weights
+            patched.setattr(ToyLearner, "weights", lambda learner: replace(weights(learner), version=99))
+            patched.setattr(FlowState, "take", outlasts)
+            signal.raise_signal(signal.SIGINT)
+
+    def outlasts(state, timeout_s):
+        raise NoState("rollout-0.rollout has not finished")
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        toy(observers=[Interrupting()])
+
+    assert [300] == saved_in(RUN)
+    assert 600 == resumed(stop={"env_steps": 600}).env_steps
+
+
+def test_an_interrupted_run_with_a_busy_learner_that_published_nothing_says_what_is_not_saved(busy):
+    busy(in_update=5, publishes=False)
+
+    interrupted(stop=None)
+
+    status = status_of(RUN)
+    assert ("interrupted", [300]) == (status["state"], saved_in(RUN))
+    assert status["reason"].startswith("interrupted by SIGINT; the weights since the last checkpoint are not saved: ")
+    assert "learner" in status["reason"]
 
 
 def test_an_actor_whose_state_cannot_be_saved_is_named(monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import struct
+import tracemalloc
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -128,6 +129,25 @@ def test_equal_arrays_are_kept_once_and_come_back_read_only():
     assert 3 == len(arrays)
     with pytest.raises(ValueError, match="read-only"):
         came[0][0] = 2.0
+
+
+def test_arrays_of_the_same_bytes_but_another_shape_or_dtype_are_others():
+    zeros = [np.zeros(4), np.zeros((2, 2)), np.zeros(4, np.int64), np.zeros((0, 4)), np.zeros((4, 0)), np.zeros(())]
+
+    _, arrays = encode([*zeros, *zeros])
+
+    assert 6 == len(arrays)
+
+
+def test_large_arrays_are_not_in_memory_twice_when_a_tree_is_encoded():
+    array = np.zeros(2**22)
+    tracemalloc.start()
+
+    encode({"moments": array})
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert peak < array.nbytes // 8
 
 
 def test_a_shared_value_comes_back_by_whoever_shares():

@@ -8,6 +8,7 @@ are strings or ints), shared values, and objects of types that are registered (`
 from __future__ import annotations
 
 import base64
+import hashlib
 import math
 import struct
 from collections.abc import Callable, Mapping
@@ -77,7 +78,7 @@ class _Encoder:
 
     def __init__(self) -> None:
         self.arrays: Arrays = {}
-        self._names: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+        self._names: dict[bytes, str] = {}  # by a checksum, so that no array is in memory twice
 
     def encode(self, value: Any, path: str) -> Any:
         kind = type(value)
@@ -124,8 +125,9 @@ class _Encoder:
     def _name_of(self, array: npt.NDArray[Any], path: str) -> str:
         """Keep an array and return its name; one with the same bytes is there already, as weights of all workers."""
         kept = _little_endian(array, path)
-        identity = (kept.dtype.str, kept.shape, kept.tobytes())
-        name = self._names.setdefault(identity, str(len(self._names)))
+        digest = hashlib.sha256(f"{kept.dtype.str}\0{kept.shape}\0".encode())
+        digest.update(kept.reshape(-1).data)
+        name = self._names.setdefault(digest.digest(), str(len(self._names)))
         self.arrays.setdefault(name, kept)
         return name
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rheos.errors import UsageError
 from rheos.plugins import load_registry
+from rheos.plugins.hooks import hookimpl
 from rheos_cli.failures import EXIT_INTERRUPTED
 from rheos_cli.groups import GROUPS
 from rheos_cli.startup import QuickStart
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
+
+    from rheos.runs.run import Run
 
 __all__ = ["TAKES_OVERRIDES", "add_arguments", "run"]
 
@@ -51,9 +55,20 @@ def run(arguments: argparse.Namespace) -> int:
         run_dir: Path = arguments.run
         RunFolder(run_dir).read_status()  # before the words are looked at: the first mistake is told first
         changes = _changes_of(arguments.overrides)
-        progress = [] if arguments.quiet else [make_progress(is_plain=arguments.plain)]
+        progress = [] if arguments.quiet else [make_progress(is_plain=arguments.plain), _Changes()]
         result = resume_run(run_dir, changes, load_registry(), observers=[start, *progress])
     return EXIT_INTERRUPTED if result.state is RunState.INTERRUPTED else 0
+
+
+class _Changes:
+    """Tells which of the settings that are others by now have a part in what is learned."""
+
+    @hookimpl
+    def rheos_run_started(self, run: Run) -> None:
+        """Say so in one line, below that of the run."""
+        if run.changes:
+            with suppress(BrokenPipeError):
+                print(f"what is learned from here depends on {'; '.join(run.changes)}", flush=True)
 
 
 def _changes_of(words: list[str]) -> dict[str, Any]:

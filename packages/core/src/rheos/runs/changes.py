@@ -7,17 +7,24 @@ from typing import Any
 
 from rheos.errors import ConfigError
 
-__all__ = ["changed_settings"]
+__all__ = ["changed_settings", "learned_otherwise"]
 
 _PARTS = ("stop", "checkpoint", "logger", "eval", "executor")
 _FIXED = ("executor.workers",)
 _KEYS = ("device", "trace")
+_LEARNED_OTHERWISE = {
+    "checkpoint.every_steps": "",
+    "checkpoint.reset_environments": "",
+    "stop.env_steps": ", where schedules go towards it",
+}
+"""Settings that may change although what is learned depends on them, each with when it does."""
 
 
 def changed_settings(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a run with those changed that may be.
 
     These are when it stops, what it saves, writes and evaluates, and where it runs: not what it learns and from what.
+    A few of them have a part in what is learned from there all the same: `learned_otherwise` names them.
 
     Args:
         settings: of the run, as plain data.
@@ -41,6 +48,27 @@ def changed_settings(settings: Mapping[str, Any], changes: Mapping[str, Any]) ->
     if refused:
         raise ConfigError("\n".join(refused))
     return _merged(settings, changes)
+
+
+def learned_otherwise(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the changes after which a run learns otherwise than it would have: how often environments are reset.
+
+    So does another end, where schedules go towards it.
+
+    Args:
+        before: the settings that the run had, as plain data.
+        after: those with which it goes on.
+
+    Example:
+        >>> learned_otherwise({"checkpoint": {"every_steps": 500}}, {"checkpoint": {"every_steps": 1000}})
+        ('checkpoint.every_steps=1000 (was 500)',)
+    """
+    changed = {path: (was, given) for path, was, given in _differences(before, after)}
+    return tuple(
+        f"{path}={_shown(changed[path][1])} (was {_shown(changed[path][0])}){when}"
+        for path, when in _LEARNED_OTHERWISE.items()
+        if path in changed
+    )
 
 
 class _NotThere:

@@ -14,6 +14,7 @@ from rheos.plugins.specs import CONTRACT_VERSION
 from rheos.runs.checkpoint_states import EncodedState, has_state, read_state
 from rheos.runs.checkpoints import Checkpoint, load_checkpoint, newest_whole, remove_later
 from rheos.runs.flow_state import refuse_other_flow
+from rheos.runs.metrics_log import LogPosition, refuse_shortened
 from rheos.runs.status import RunState
 from rheos.runs.stopping import stop_reason
 from rheos.runs.totals import Totals
@@ -92,6 +93,15 @@ class CutRun:
             if spaces[kind] != before:
                 raise RunFolderError(f"env: the {kind} space is {spaces[kind]}, that of the run was {before}.")
         refuse_other_flow(program.stream, self.state.part("labels"))
+
+    def refuse_shortened_metrics(self) -> None:
+        """Refuse to go on with a metrics.csv that does not reach to the checkpoint.
+
+        Raises:
+            RunFolderError: says what is there and what should be.
+        """
+        position = LogPosition(self.recorder["columns"], self.recorder["rows"])
+        refuse_shortened(self.folder.metrics_path, position)
 
     def cut_back(self) -> None:
         """Remove what the run left after the checkpoint, but for the metrics, which their own log cuts."""

@@ -11,6 +11,7 @@ from rheos.configuration.settings import to_mapping
 from rheos.errors import UsageError
 from rheos.plugins import make_executor, resolve
 from rheos.plugins.specs import CONTRACT_VERSION
+from rheos.runs.changes import learned_otherwise
 from rheos.runs.endings import afterwards, do_all, in_one_line, on_failure
 from rheos.runs.folder import RunFolder
 from rheos.runs.interrupts import Interruptions
@@ -75,11 +76,13 @@ def resume_experiment(
         observers: as for `run_experiment`.
 
     Raises:
-        UsageError: what is installed here is not what the run was made with; nothing has changed then.
+        UsageError: what is installed here is not what the run was made with. Nothing has changed then, unless it is
+            an actor that refuses, as it starts: by then the run is cut back to the checkpoint, and has failed.
         RheosError: the learner's weights are not finite.
     """
     program = prepare(config, registry)
     cut.refuse_other_program(program)
+    cut.refuse_shortened_metrics()
     executor = make_executor(config.executor, registry)
     with afterwards(executor.close):
         saved = cut.state.decode(executor.put)
@@ -122,6 +125,8 @@ class _Experiment:
         self._folder = folder
         self._cut, self._saved = cut, saved
         self._run = Run(config, folder)
+        if cut is not None:
+            self._run.changes = learned_otherwise(cut.settings, config.to_mapping())
         self._outcome, self._has_begun = (RunState.FAILED, ""), True
         self._evaluation = PeriodicEvaluation(config, program, registry, folder.path)
         with on_failure(self._discard):
@@ -186,7 +191,9 @@ class _Experiment:
             return loop.run(self._saved)
 
     def _start(self, executor: Executor) -> Flow[Report]:
-        config = self._run.config.executor
+        config, resumed_at = self._run.config.executor, self._run.resumed_at
+        folder = self._folder
+        trace = folder.trace_path if resumed_at is None else folder.resumed_trace_path(resumed_at)
         failures = FailurePolicy()
         if config.on_failure == "restart":
             failures = FailurePolicy(config.max_restarts, config.backoff_s, config.min_healthy)
@@ -196,7 +203,7 @@ class _Experiment:
             failures=failures,
             warn_after_s=config.warn_after_s,
             grace_s=config.grace_s,
-            trace=self._folder.trace_path if self._run.config.trace else None,
+            trace=trace if self._run.config.trace else None,
         )
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rheos.errors import ActorDied, FlowTimeout, RheosWarning, RunFolderError, TreeError
+from rheos.errors import FlowTimeout, RheosWarning, RunFolderError, TreeError
 from rheos.runs.checkpoint_states import EncodedState
 from rheos.streams import nodes
 from rheos.trees import encode
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from rheos.streams.actors import Actor
     from rheos.streams.stream import Stream
 
-__all__ = ["FlowState", "NoState", "refuse_other_flow"]
+__all__ = ["ONLY_WEIGHTS", "FlowState", "NoState", "refuse_other_flow"]
+
+ONLY_WEIGHTS = "only the weights are saved, the run cannot be resumed from there"
+"""How a warning begins that says why a checkpoint has no state."""
 
 State = dict[str, Any]
 
@@ -34,6 +37,10 @@ class NoState(Exception):
     """An actor has no `state_dict`, so the run cannot be resumed; the message says which one."""
 
 
+class _Lacks(Exception):
+    """An actor does not have the method that it was asked for."""
+
+
 class FlowState:
     """Takes and gives back the state of a flow and of every actor in it.
 
@@ -44,10 +51,15 @@ class FlowState:
         flow: running; between two items whenever a method is called.
         stream: what it runs.
         learner: the actor whose weights are saved; part of the state also where the flow only reads its weights.
+        restarts_sources: whether the flow goes on without a source that fails; then one that does so here, or is down,
+            is left out.
     """
 
-    def __init__(self, flow: Flow[Any], stream: Stream[Any], learner: Actor[Any]) -> None:
+    def __init__(
+        self, flow: Flow[Any], stream: Stream[Any], learner: Actor[Any], *, restarts_sources: bool = False
+    ) -> None:
         self._flow = flow
+        self._restarts_sources = restarts_sources
         self._order = nodes.stages(stream.node)
         mentioned = [actor for node in self._order for actor in node.actors()]
         self._actors = {actor.name: actor for actor in (*mentioned, learner)}
@@ -63,8 +75,7 @@ class FlowState:
         try:
             flow = self._flow.state_dict(timeout_s)  # first: everything in flight finishes, so the actors are idle
         except FlowTimeout as error:
-            text = f"only the weights are saved, the run cannot be resumed from there: {error}"
-            warnings.warn(text, RheosWarning, stacklevel=2)
+            warnings.warn(f"{ONLY_WEIGHTS}: {error}", RheosWarning, stacklevel=2)
             raise NoState(str(error)) from error
         labels = [node.label for node in self._order]
         return {"labels": labels, "flow": flow, "actors": {name: self._state_of(name) for name in self._actors}}
@@ -76,15 +87,25 @@ class FlowState:
             if own is not None:
                 self._flow.ask(self._actors[name], _Stateful.load_state_dict, own)
 
-    def begin_anew(self, state: Mapping[str, Any]) -> None:
-        """Make the sources begin new episodes, and all else that those of a flow do that is given this state."""
+    def begin_anew(self, state: Mapping[str, Any]) -> bool:
+        """Make the sources begin new episodes, and all else that those of a flow do that is given this state.
+
+        Returns:
+            Whether any of them was in the middle of episodes, and so cut them.
+        """
         self._flow.begin_anew(state["flow"])
-        for actor in self._sources.values():
+        has_cut = False
+        for actor in filter(self._flow.is_up, self._sources.values()):
             try:
-                self._flow.ask(actor, _InEpisodes.begin_anew)
-            except AttributeError as error:
-                if error.name != "begin_anew":
+                self._ask(actor, _InEpisodes.begin_anew)
+            except _Lacks:
+                continue
+            except Exception:
+                if not self._restarts_sources:
                     raise
+                continue  # its next request fails, too, or it is as it was
+            has_cut = True
+        return has_cut
 
     def encode(self, state: State, run: Any) -> EncodedState:
         """Return a state as it is written into a checkpoint, with what the run itself remembers.
@@ -113,20 +134,37 @@ class FlowState:
                 encode(state_of(), f"{_named(number, node)} cannot be saved: state_dict()")
         try:
             self.encode(self.take(), None)
-        except NoState:
-            return
+        except NoState as error:
+            text = f"the run cannot be resumed: {error}, so that its checkpoints hold weights only."
+            warnings.warn(text, RheosWarning, stacklevel=2)
 
     def _state_of(self, name: str) -> Any:
+        """Return the state of an actor; None of a source that is down or fails, which the next run starts anew."""
+        actor = self._actors[name]
+        may_be_left_out = self._restarts_sources and name in self._sources
+        if may_be_left_out and not self._flow.is_up(actor):
+            return None
         try:
-            return self._flow.ask(self._actors[name], _Stateful.state_dict)
-        except ActorDied:
-            if name in self._sources:
-                return None  # it waits for its restart; the next run starts it anew, too
-            raise
-        except AttributeError as error:
-            if error.name != "state_dict":
-                raise
+            return self._ask(actor, _Stateful.state_dict)
+        except _Lacks as error:
             raise NoState(f"{name} has no state_dict()") from error
+        except Exception:
+            if may_be_left_out:
+                return None
+            raise
+
+    def _ask(self, actor: Actor[Any], method: Callable[..., Any]) -> Any:
+        """Ask an actor that may have no such method.
+
+        Raises:
+            _Lacks: if it has none, which is not told by the AttributeError alone: its own code may raise the same one.
+        """
+        try:
+            return self._flow.ask(actor, method)
+        except AttributeError as error:
+            if error.name == method.__name__ and method.__name__ not in self._flow.ask(actor, object.__dir__):
+                raise _Lacks from error
+            raise
 
     def _parts(self, state: State) -> Iterator[tuple[str, Any]]:
         """Give all parts, each with what it is called in an error."""

@@ -34,7 +34,8 @@ class RunFolder:
     """The folder of a run.
 
     It holds `config.yaml`, `status.json`, `metrics.csv`, `tb/`, `checkpoints/<env_steps>/`, `flow.mmd`,
-    `trace.json` where it was asked for, `plot.png`, and a lock file. A folder belongs to one run for ever: `create`
+    `trace.json` where it was asked for (`trace-<env_steps>.json` of a part that was resumed there), `plot.png`, and a
+    lock file. A folder belongs to one run for ever: `create`
     refuses one that holds anything of a run; who resumes the run makes a `RunFolder` of it again.
     """
 
@@ -118,6 +119,10 @@ class RunFolder:
     def trace_path(self) -> Path:
         """What every actor did and when, where that is asked for."""
         return self.path / "trace.json"
+
+    def resumed_trace_path(self, env_steps: int) -> Path:
+        """Return where that is written of a run that was resumed at so many env steps."""
+        return self.path / f"trace-{env_steps}.json"
 
     @property
     def plot_path(self) -> Path:

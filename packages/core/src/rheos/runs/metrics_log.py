@@ -13,7 +13,7 @@ from rheos.errors import RunFolderError
 from rheos.runs.files import write_atomically
 from rheos.runs.totals import FIRST_COLUMNS
 
-__all__ = ["LogPosition", "MetricsLog", "read_metrics"]
+__all__ = ["LogPosition", "MetricsLog", "read_metrics", "refuse_shortened"]
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,22 @@ def read_metrics(path: Path) -> dict[str, list[float | None]]:
     return {name: [float(row[column]) if row[column] else None for row in rows] for column, name in enumerate(header)}
 
 
+def refuse_shortened(path: Path, position: LogPosition) -> None:
+    """Refuse to go on with a metrics.csv that does not reach so far.
+
+    Raises:
+        RunFolderError: says what is there and what should be.
+    """
+    _rows_up_to(path, position)
+
+
 def _cut(path: Path, position: LogPosition) -> None:
-    """Keep the rows and columns up to a position; a last line that was being written is no row."""
+    """Keep the rows and columns up to a position."""
+    write_atomically(path, "".join(_csv_line(row) for row in _rows_up_to(path, position)))
+
+
+def _rows_up_to(path: Path, position: LogPosition) -> list[list[str]]:
+    """Return the rows and columns up to a position; a last line that was being written is no row."""
     try:
         text = path.read_text()
         header, *rows = csv.reader(io.StringIO(text[: text.rfind("\n") + 1]))
@@ -116,8 +130,7 @@ def _cut(path: Path, position: LogPosition) -> None:
             f"{path} has {len(rows)} rows under {', '.join(header)}, expected at least the {position.rows} that were "
             f"there when the checkpoint was saved, under {', '.join(position.columns)}: put the file back as it was."
         )
-    kept = [header, *rows[: position.rows]]
-    write_atomically(path, "".join(_csv_line(row[:count]) for row in kept))
+    return [row[:count] for row in (header, *rows[: position.rows])]
 
 
 def _cell(value: float | None) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rheos.runs.checkpoint_states import EncodedState, has_state
 from rheos.runs.checkpoints import prune_checkpoints, refuse_non_finite, save_checkpoint, sha256_of
-from rheos.runs.endings import afterwards, do_all, on_failure
+from rheos.runs.endings import afterwards, do_all, in_one_line, on_failure
 from rheos.runs.flow_state import NoState
 from rheos.runs.loggers import ResumableLogger
 from rheos.runs.metrics_log import LogPosition, MetricsLog
@@ -78,6 +78,10 @@ class Recorder:
         position = None if resumed is None else self._resume(resumed)
         self._metrics = MetricsLog(run.folder.metrics_path, position)
         with on_failure(self._metrics.close):
+            if resumed is not None:
+                for logger in self._loggers:
+                    if isinstance(logger, ResumableLogger):
+                        logger.resume(run.totals.env_steps)
             run.folder.write_status(run.status)
 
     def _resume(self, state: Mapping[str, Any]) -> LogPosition:
@@ -95,9 +99,6 @@ class Recorder:
         every_steps = run.config.checkpoint.every_steps
         is_as_before = every_steps == state["every_steps"]
         self._next_checkpoint = state["next_checkpoint"] if is_as_before else self._after(every_steps)
-        for logger in self._loggers:
-            if isinstance(logger, ResumableLogger):
-                logger.resume(run.totals.env_steps)
         run.status = replace(
             run.status,
             **self._counters(),
@@ -151,22 +152,33 @@ class Recorder:
         """Whether `checkpoint.every_steps` env steps passed since weights were saved."""
         return self._next_checkpoint is not None and self._run.totals.env_steps >= self._next_checkpoint
 
-    def save(self, weights: Weights, encode: Encode | None = None) -> None:
+    def save(
+        self,
+        weights: Weights,
+        encode: Encode | None = None,
+        *,
+        no_state: str = "it was saved because its weights were evaluated best",
+    ) -> None:
         """Save a checkpoint of the env steps so far, unless the same was saved last.
+
+        Weights without a state never take the place of a checkpoint of the same env steps that holds one.
 
         Args:
             weights: of the learner.
-            encode: joins what the run remembers with the state of its flow; None saves the weights only, and nothing
-                where a checkpoint of the same env steps holds a state.
+            encode: joins what the run remembers with the state of its flow; None saves the weights only.
+            no_state: why there is no state in it, where there is none.
 
         Raises:
-            RheosError: if they are not finite.
+            RheosError: if the weights are not finite.
+            Exception: what `encode` raised, but for `NoState`; the weights are saved by then.
         """
         run, totals = self._run, self._run.totals
         identity = self._identity(weights)
         if identity == self._saved and (self._has_saved_state or encode is None):
             return
-        if encode is None and has_state(run.folder.checkpoints_path / str(totals.env_steps)):
+        checkpoints = run.folder.checkpoints_path
+        holds_state = has_state(checkpoints / str(totals.env_steps))
+        if encode is None and holds_state:
             return
         refuse_non_finite(weights.arrays, totals.env_steps)
         manifest = {**self._manifest, **self._counters()}
@@ -174,31 +186,39 @@ class Recorder:
         if run.config.eval.every_steps is not None:
             evaluation = run.evaluation if identity == self._evaluated else None
             score = manifest["eval_return_mean"] = None if evaluation is None else evaluation.episode_return_mean
+        before = self._best, self._next_checkpoint, self._saved, self._has_saved_state
         if self._best is not None and self._best[1] == totals.env_steps:
             self._best = None  # its folder is taken by weights of more updates
         if score is not None and self._is_best(score):
             self._best = score, totals.env_steps
         best = None if self._best is None else self._best[1]
-        if encode is not None:
-            self._best_of_state = best  # kept with it: a run that goes on from there knows no later one
         self._next_checkpoint = self._after(run.config.checkpoint.every_steps)
         self._saved, self._has_saved_state = identity, encode is not None
         weights_sha256 = sha256_of(weights.arrays)
         state: EncodedState | None = None
-        if encode is None:
-            manifest["no_state"] = "it was saved because its weights were evaluated best"
-        else:
+        failure: Exception | None = None
+        if encode is not None:
             try:
                 state = encode(self._state_dict(weights_sha256))
             except NoState as error:
-                manifest["no_state"] = str(error)
-        self._flush()  # the rows that a checkpoint counts are on the disk before it is
-        checkpoints = run.folder.checkpoints_path
-        checkpoint = save_checkpoint(checkpoints, weights.arrays, manifest, state)
-        also = {checkpoints / str(kept) for kept in (best, self._best_of_state) if kept is not None}
-        prune_checkpoints(checkpoints, also)
-        run.status = replace(run.status, weights_sha256=weights_sha256, best_env_steps=best)
-        self._life_cycle.checkpoint_saved(checkpoint.path)
+                no_state = str(error)
+            except Exception as error:
+                no_state, failure = in_one_line(error), error
+        if state is None and holds_state:
+            self._best, self._next_checkpoint, self._saved, self._has_saved_state = before
+        else:
+            if state is None:
+                manifest["no_state"] = no_state
+            else:
+                self._best_of_state = best  # kept with it: a run that goes on from there knows no later one
+            self._flush()  # the rows that a checkpoint counts are on the disk before it is
+            path = save_checkpoint(checkpoints, weights.arrays, manifest, state).path
+            also = {checkpoints / str(kept) for kept in (best, self._best_of_state) if kept is not None}
+            prune_checkpoints(checkpoints, {path, *also})
+            run.status = replace(run.status, weights_sha256=weights_sha256, best_env_steps=best)
+            self._life_cycle.checkpoint_saved(path)
+        if failure is not None:
+            raise failure
 
     def close(self) -> None:
         """Write the last row and close the loggers, all of them whatever one of them raises; once."""

@@ -34,9 +34,11 @@ def resume(
 ) -> RunResult:
     """Go on with a run in its own folder, from its newest whole checkpoint.
 
-    What the run left after that checkpoint is cut off: rows of metrics.csv, weights. With the inline executor it then
-    repeats the run that was never cut, bit for bit, as long as `checkpoint.reset_environments` is True and no setting
-    that is given here changes what is learned (as `stop.env_steps` does where schedules go towards it).
+    What the run left after that checkpoint is cut off: rows of metrics.csv, weights. From a periodic checkpoint, as
+    after kill -9, it then repeats, with the inline executor, the run that was never cut, bit for bit, as long as
+    `checkpoint.reset_environments` is True and no setting that is given here changes what is learned (as
+    `checkpoint.every_steps` does, and `stop.env_steps` where schedules go towards it). After Ctrl-C, which saves a
+    checkpoint of its own, it goes on from where it was with new episodes, and is another run from there.
 
     Args:
         run_dir: the folder of the run.
@@ -55,7 +57,8 @@ def resume(
 
     Raises:
         UsageError: it cannot go on: no run, no checkpoint, being written by another process, done already, or made
-            with what is not installed here. Nothing has changed then.
+            with what is not installed here. Nothing has changed then, unless it is an actor that refuses, as it starts:
+            by then the run is cut back to the checkpoint, and has failed; it can be resumed again.
         KeyboardInterrupt: Ctrl-C ended the run; its folder is complete and its weights are saved.
 
     Example:

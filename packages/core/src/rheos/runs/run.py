@@ -37,6 +37,8 @@ class Run:
     """By `time.perf_counter`; of a run that was resumed, as if it had never been cut."""
     resumed_at: int | None = None
     """The env steps from which it was resumed; None for a run that began here."""
+    changes: tuple[str, ...] = ()
+    """Settings of a resumed run that are others by now, and on which depends what it learns; each with what it was."""
     evaluation: EvaluationResult | None = None
     """The newest one; None before the first."""
     busy: Mapping[str, float] = field(default_factory=dict)

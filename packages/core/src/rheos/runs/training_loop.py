@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rheos.errors import FlowTimeout
-from rheos.runs.flow_state import FlowState
+from rheos.errors import FlowTimeout, RheosWarning, TreeError
+from rheos.runs.flow_state import ONLY_WEIGHTS, FlowState, NoState
 from rheos.runs.status import RunState
 from rheos.runs.stopping import remaining_s, stop_reason
 
@@ -54,10 +55,13 @@ class TrainingLoop:
         self._run = run
         self._flow = flow
         self._learner = program.roles.learner
-        self._state = FlowState(flow, program.stream, self._learner)
+        restarts_sources = run.config.executor.on_failure == "restart"
+        self._state = FlowState(flow, program.stream, self._learner, restarts_sources=restarts_sources)
         self._recorder = recorder
         self._evaluation = evaluation
         self._interruptions = interruptions
+        self._episodes_at_reset: int | None = run.totals.episodes
+        """How many had ended when environments were reset last; None once it was warned that none ends any more."""
 
     def run(self, saved: Mapping[str, Any] | None) -> tuple[RunState, str]:
         """Train, save the last weights and state, and return how it ended and why.
@@ -73,15 +77,29 @@ class TrainingLoop:
             self._state.refuse_what_cannot_be_saved()
         outcome = self._follow()
         grace_s = None if outcome[0] is RunState.DONE else self._run.config.executor.grace_s
-        weights = self._weights(grace_s)
+        try:
+            weights = self._weights(grace_s)
+        except FlowTimeout as error:
+            return self._end_without_an_answer(outcome[1], str(error))
         if outcome[0] is RunState.DONE and evaluation.is_due_at_the_end(weights, totals.env_steps):
             self._evaluate(weights)
             outcome = self._interrupted() or outcome
         if recorder.is_row_due:
             recorder.write_row()
-        self._save(weights, grace_s)
+        self._save(weights, grace_s, is_last=True)
         recorder.write_last_row()  # not in what was saved: a run that goes on from here writes it when it is due
         return outcome
+
+    def _end_without_an_answer(self, reason: str, cause: str) -> tuple[RunState, str]:
+        """End an interrupted run whose learner does not answer in time: the weights are those it published last."""
+        weights: Weights | None = self._flow.published(self._learner)
+        if weights is None:
+            reason = f"{reason}; the weights since the last checkpoint are not saved: {cause}"
+        else:
+            _warn(f"{ONLY_WEIGHTS}, those that were published last: {cause}")
+            self._recorder.save(weights, no_state=cause)
+        self._recorder.write_last_row()
+        return RunState.INTERRUPTED, reason
 
     def _follow(self) -> tuple[RunState, str]:
         stop, run = self._run.config.stop, self._run
@@ -110,7 +128,21 @@ class TrainingLoop:
         if recorder.is_checkpoint_due:
             saved = self._save(self._weights())
             if saved is not None and self._run.config.checkpoint.reset_environments:
-                self._state.begin_anew(saved)  # as a run does that is resumed from here
+                has_cut = self._state.begin_anew(saved)  # as a run does that is resumed from here
+                if has_cut:
+                    self._warn_if_no_episode_ends()
+
+    def _warn_if_no_episode_ends(self) -> None:
+        """Warn, once, where environments were reset again before a single episode had ended."""
+        before, now = self._episodes_at_reset, self._run.totals.episodes
+        if before is not None:
+            self._episodes_at_reset = None if now == before else now
+        if now == before:
+            _warn(
+                "no episode ended between two checkpoints, at each of which the environments begin new ones, so there "
+                f"may never be a return: raise checkpoint.every_steps={self._run.config.checkpoint.every_steps}, or "
+                "set checkpoint.reset_environments=false."
+            )
 
     def _evaluate(self, weights: Weights) -> bool:
         """Evaluate weights; return whether none were better so far."""
@@ -122,14 +154,25 @@ class TrainingLoop:
             return False
         return self._recorder.add_evaluation(weights, result, perf_counter() - began_at)
 
-    def _save(self, weights: Weights, timeout_s: float | None = None) -> Mapping[str, Any] | None:
-        """Save a checkpoint; return the state in it, or None where it was there already or holds none."""
+    def _save(
+        self, weights: Weights, timeout_s: float | None = None, *, is_last: bool = False
+    ) -> Mapping[str, Any] | None:
+        """Save a checkpoint; return the state in it, or None where it was there already or holds none.
+
+        A state that cannot be written is an error while there is training to lose; at the end it is warned of.
+        """
         taken: dict[str, Any] | None = None
 
         def encode(recorder: dict[str, Any]) -> EncodedState:
             nonlocal taken
             taken = self._state.take(timeout_s)
-            return self._state.encode(taken, {"recorder": recorder, "evaluation": self._evaluation.state_dict()})
+            try:
+                return self._state.encode(taken, {"recorder": recorder, "evaluation": self._evaluation.state_dict()})
+            except TreeError as error:
+                if not is_last:
+                    raise
+                _warn(f"{ONLY_WEIGHTS}: {error}")
+                raise NoState(str(error)) from error
 
         self._recorder.save(weights, encode)
         return taken
@@ -141,3 +184,7 @@ class TrainingLoop:
     def _interrupted(self) -> tuple[RunState, str] | None:
         name = self._interruptions.requested
         return None if name is None else (RunState.INTERRUPTED, f"interrupted by {name}")
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, RheosWarning, stacklevel=3)

@@ -27,12 +27,14 @@ from rheos.networks.initial import initial_weights
 from rheos.networks.specs import MLP
 from rheos.seeds import generator_for
 from rheos.spaces import ActionAdapter, ObservationAdapter, Spaces
+from rheos.tree_types import tree_type
 from rheos_ops.distributions import distribution_for
 from rheos_ops.sources import newest_weights
 from rheos_ops.stages import report
 from rheos_ops.workers import RolloutWorker
 
 
+@tree_type("hillclimb.Attempt")
 @dataclass(frozen=True)
 class Attempt:
     """Weights, and what they were worth."""
@@ -40,6 +42,15 @@ class Attempt:
     weights: Mapping[str, Any]
     score: float
     info: BatchInfo
+
+    def to_tree(self) -> object:
+        """Return what a checkpoint keeps of one that is on its way."""
+        return {"weights": dict(self.weights), "score": self.score, "info": self.info}
+
+    @staticmethod
+    def from_tree(tree: Mapping[str, Any]) -> Attempt:
+        """Return what `to_tree` gave."""
+        return Attempt(**tree)
 
 
 class Climber:
@@ -71,6 +82,19 @@ class Climber:
         ends = np.sum(batch["terminated"] | batch["truncated"])
         return Attempt(weights, float(np.sum(batch["rewards"]) / (ends + 1)), batch.info)
 
+    def begin_anew(self) -> None:
+        """Begin new episodes with the next attempt."""
+        self._worker.begin_anew()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what the next changes come from."""
+        return {"worker": self._worker.state_dict(), "changes": self._generator.bit_generator.state}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take what `state_dict` gave."""
+        self._worker.load_state_dict(state["worker"])
+        self._generator.bit_generator.state = state["changes"]
+
     def close(self) -> None:
         """Close the environments."""
         self._worker.close()
@@ -96,6 +120,14 @@ class Summit:
             self._best, self._weights = best.score, best.weights
         info = BatchInfo.union(attempt.info for attempt in attempts)
         return LearnerReport(info, self._version, 1, {"best_score": self._best}, weights=self.weights())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the best weights, what they were worth, and the number of rounds."""
+        return {"weights": dict(self._weights), "best": float(self._best), "version": self._version}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take what `state_dict` gave."""
+        self._weights, self._best, self._version = state["weights"], state["best"], state["version"]
 
 
 @dataclass(frozen=True)
