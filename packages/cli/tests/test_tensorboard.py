@@ -86,3 +86,36 @@ def test_a_logger_that_logs_nothing_leaves_nothing(tmp_path):
     logger.close()
 
     assert [] == list(tmp_path.iterdir())
+
+
+def test_what_was_flushed_is_on_the_disk_although_the_program_goes_on(tmp_path):
+    logger = make_logger(tmp_path)
+
+    logger.log(1000, {"env_steps": 1000, "loss": 0.5})
+    logger.flush()
+
+    assert [("train/loss", 1000, 0.5)] == scalars_of(tmp_path)
+
+    logger.log(2000, {"env_steps": 2000, "loss": 0.25})
+    logger.close()
+
+    assert [(1000, 0.5), (2000, 0.25)] == sorted((step, value) for _, step, value in scalars_of(tmp_path))
+
+
+def test_loggers_that_begin_in_one_second_do_not_take_each_others_files(tmp_path):
+    for step in range(5):
+        logger = make_logger(tmp_path)
+        logger.resume(step)
+        logger.log(step, {"env_steps": step, "loss": float(step)})
+        logger.flush()
+
+    assert list(range(5)) == sorted(step for _, step, _ in scalars_of(tmp_path))
+
+
+def test_who_was_busy_is_a_group_of_its_own(tmp_path):
+    logger = make_logger(tmp_path)
+
+    logger.log(1000, {"env_steps": 1000, "busy/rollout": 0.5, "restarts": 2.0})
+    logger.close()
+
+    assert [("busy/rollout", 1000, 0.5), ("run/restarts", 1000, 2.0)] == scalars_of(tmp_path)

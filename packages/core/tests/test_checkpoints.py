@@ -241,3 +241,18 @@ def test_the_newest_three_and_the_best_are_kept(tmp_path):
     prune_checkpoints(tmp_path, also={tmp_path / "200"})
 
     assert {"200", "400", "500", "600"} == {path.name for path in tmp_path.iterdir()}
+
+
+def test_a_checkpoint_that_cannot_be_written_is_named_and_leaves_what_was_there(tmp_path, monkeypatch):
+    save_checkpoint(tmp_path, weights(), manifest(1000))
+    before = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*"))
+
+    def full(path, content):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("rheos.runs.checkpoints.write_synced", full)
+
+    with pytest.raises(RheosError, match=r"^the checkpoint .*/2000 cannot be written \(No space left on device\)"):
+        save_checkpoint(tmp_path, weights(), manifest(2000))
+
+    assert before == sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*"))

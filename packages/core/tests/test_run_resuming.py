@@ -6,6 +6,7 @@ import csv
 import errno
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -553,7 +554,6 @@ def test_changes_on_which_depends_what_is_learned_are_named():
     assert (
         "checkpoint.every_steps=null (was 50)",
         "checkpoint.reset_environments=False (was True)",
-        "stop.env_steps=200 (was 100), where schedules go towards it",
     ) == learned_otherwise(before, after)
 
 
@@ -566,9 +566,48 @@ def test_a_run_that_goes_on_knows_what_is_another_by_now():
             seen.append(run.changes)
 
     toy(stop=600, observers=[Witness()])
-    resume(RUN, stop={"env_steps": 900, "seconds": 60.0}, observers=[Witness()], registry=toy_registry())
+    resume(
+        RUN,
+        stop={"env_steps": 900, "seconds": 60.0},
+        checkpoint={"every_steps": 250},
+        observers=[Witness()],
+        registry=toy_registry(),
+    )
 
-    assert [(), ("stop.env_steps=900 (was 600), where schedules go towards it",)] == seen
+    assert [(), ("checkpoint.every_steps=250 (was 300)",)] == seen
+
+
+@pytest.mark.parametrize(
+    ("stop", "line"),
+    [
+        (
+            {"env_steps": 300},
+            r"run is done: stop\.env_steps=300 reached\. Give it more, such as stop\.env_steps=1200\.",
+        ),
+        (
+            {"env_steps": None, "seconds": 1e-3},
+            r"run is done: stop\.seconds=0\.001 reached\. .* such as stop\.seconds=\d+\.",
+        ),
+    ],
+)
+def test_a_stop_that_is_reached_already_is_refused_and_the_one_to_raise_is_named(stop, line):
+    toy(stop=600)
+
+    assert re.fullmatch(line, refusal_of(resumed, stop=stop))
+
+
+def test_a_run_that_was_interrupted_is_not_done_by_a_stop_that_lies_behind_it():
+    class Hasty:
+        @hookimpl
+        def rheos_report(self, row):
+            if row["env_steps"] >= 400:
+                signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        toy(stop=600, observers=[Hasty()])
+
+    assert "stop.env_steps=100 reached" in refusal_of(resumed, stop={"env_steps": 100})
+    assert RunState.INTERRUPTED is RunFolder(RUN).read_status().state
 
 
 # what cannot be saved

@@ -9,14 +9,15 @@ from tensorboardX import SummaryWriter
 
 __all__ = ["TensorBoardLogger", "make_logger"]
 
-_RUN = frozenset({"env_steps_per_s", "episodes", "updates", "lag_mean", "lag_max", "wall_s"})
+_RUN = frozenset({"env_steps_per_s", "episodes", "updates", "lag_mean", "lag_max", "wall_s", "restarts"})
 
 
 class TensorBoardLogger:
     """Writes every measurement as a scalar over env steps: `episode/...`, `run/...`, and the algorithm's `train/...`.
 
-    A run that is resumed gets one more file, which begins with a mark: of the files before it, TensorBoard leaves out
-    what is from later env steps.
+    There is a file for each part of a run between two checkpoints, since only a closed one is surely on the disk. The
+    first one of a run that is resumed begins with a mark: of the files before it, TensorBoard leaves out what is from
+    later env steps.
 
     Args:
         folder: where the event files go; made if it is missing.
@@ -28,9 +29,9 @@ class TensorBoardLogger:
         self._purge_step: int | None = None
 
     def flush(self) -> None:
-        """Write what was logged to the disk."""
-        if self._writer is not None:
-            self._writer.flush()
+        """Write what was logged to the disk, and end the file: its writer's own `flush` leaves out what is queued."""
+        self.close()
+        self._writer = self._purge_step = None
 
     def resume(self, env_steps: int) -> None:
         """Have what was written of later env steps left out."""
@@ -39,7 +40,10 @@ class TensorBoardLogger:
     def log(self, env_steps: int, row: Mapping[str, float]) -> None:
         """Write a row; env steps themselves are the axis."""
         if self._writer is None:
-            self._writer = SummaryWriter(str(self._folder), purge_step=self._purge_step)
+            number = len(list(self._folder.glob("events.*")))  # else a name, which has whole seconds, might be taken
+            self._writer = SummaryWriter(
+                str(self._folder), purge_step=self._purge_step, filename_suffix=f".{number:04d}"
+            )
         for name, value in row.items():
             if name != "env_steps":
                 self._writer.add_scalar(_tag(name), value, global_step=env_steps)
@@ -58,4 +62,6 @@ def make_logger(run_dir: Path) -> TensorBoardLogger:
 def _tag(name: str) -> str:
     if name.startswith("episode_"):
         return f"episode/{name.removeprefix('episode_')}"
+    if name.startswith("busy/"):
+        return name
     return f"run/{name}" if name in _RUN else f"train/{name}"

@@ -12,12 +12,8 @@ __all__ = ["changed_settings", "learned_otherwise"]
 _PARTS = ("stop", "checkpoint", "logger", "eval", "executor")
 _FIXED = ("executor.workers",)
 _KEYS = ("device", "trace")
-_LEARNED_OTHERWISE = {
-    "checkpoint.every_steps": "",
-    "checkpoint.reset_environments": "",
-    "stop.env_steps": ", where schedules go towards it",
-}
-"""Settings that may change although what is learned depends on them, each with when it does."""
+_LEARNED_OTHERWISE = ("checkpoint.every_steps", "checkpoint.reset_environments")
+"""Settings that may change although what is learned depends on them."""
 
 
 def changed_settings(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,7 +49,7 @@ def changed_settings(settings: Mapping[str, Any], changes: Mapping[str, Any]) ->
 def learned_otherwise(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the changes after which a run learns otherwise than it would have: how often environments are reset.
 
-    So does another end, where schedules go towards it.
+    Another `stop.env_steps` is not among them, though schedules go towards it: whoever changes it knows.
 
     Args:
         before: the settings that the run had, as plain data.
@@ -65,8 +61,8 @@ def learned_otherwise(before: Mapping[str, Any], after: Mapping[str, Any]) -> tu
     """
     changed = {path: (was, given) for path, was, given in _differences(before, after)}
     return tuple(
-        f"{path}={_shown(changed[path][1])} (was {_shown(changed[path][0])}){when}"
-        for path, when in _LEARNED_OTHERWISE.items()
+        f"{path}={_shown(changed[path][1])} (was {_shown(changed[path][0])})"
+        for path in _LEARNED_OTHERWISE
         if path in changed
     )
 

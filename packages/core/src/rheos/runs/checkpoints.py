@@ -94,15 +94,31 @@ def save_checkpoint(
         state: what the run goes on from when it is resumed; None for weights only.
 
     Raises:
-        RheosError: if a weight is not finite: nothing is written, and what was saved before stays the newest.
+        RheosError: if a weight is not finite, or the folder cannot be written: what was saved before stays the newest.
     """
+    try:
+        return _save(checkpoints, weights, manifest, state)
+    except OSError as error:
+        shutil.rmtree(_temporary(checkpoints, manifest), ignore_errors=True)
+        raise RheosError(
+            f"the checkpoint {checkpoints / str(manifest['env_steps'])} cannot be written ({error.strerror}): what was "
+            "saved before is there still; make room, and resume the run."
+        ) from error
+
+
+def _save(
+    checkpoints: Path,
+    weights: Mapping[str, npt.NDArray[np.float32]],
+    manifest: Mapping[str, Any],
+    state: EncodedState | None,
+) -> Checkpoint:
     from safetensors.numpy import save
 
     refuse_non_finite(weights, manifest["env_steps"])
     arrays = {name: np.asarray(array, order="C") for name, array in weights.items()}
     full_manifest = {"format": FORMAT, **manifest, "weights_sha256": sha256_of(arrays)}
     final = checkpoints / str(manifest["env_steps"])
-    temporary = checkpoints / f".{final.name}.tmp"
+    temporary = _temporary(checkpoints, manifest)
     if temporary.exists():
         shutil.rmtree(temporary)  # torn by a crash
     temporary.mkdir(parents=True)
@@ -119,6 +135,10 @@ def save_checkpoint(
     sync_directory(checkpoints)
     shutil.rmtree(replaced, ignore_errors=True)  # not before its successor is in place
     return Checkpoint(final, arrays, full_manifest)
+
+
+def _temporary(checkpoints: Path, manifest: Mapping[str, Any]) -> Path:
+    return checkpoints / f".{manifest['env_steps']}.tmp"
 
 
 def load_checkpoint(path: Path) -> Checkpoint:

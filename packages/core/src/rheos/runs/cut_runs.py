@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rheos.configuration.settings import to_mapping
 from rheos.errors import RunFolderError
 from rheos.plugins.specs import CONTRACT_VERSION
 from rheos.runs.checkpoint_states import EncodedState, has_state, read_state
@@ -69,18 +70,24 @@ class CutRun:
         return recorder
 
     def refuse_reached_stop(self, config: RunConfig) -> None:
-        """Refuse to go on with a run that is done and would be at once.
+        """Refuse to go on with a run that would be done at once: it is, or it is the new stop that makes it so.
 
         Raises:
-            RunFolderError: says which stop condition is met.
+            RunFolderError: says which stop condition is met, and which would not be.
         """
         totals = Totals()
         totals.load_state_dict(self.recorder["totals"])
         reason = stop_reason(config.stop, totals, self.recorder["wall_s"])
-        if reason is not None and self.folder.read_status().state is RunState.DONE:
-            raise RunFolderError(
-                f"{self.folder.path} is done: {reason}. Give it more, such as stop.env_steps={2 * totals.env_steps}."
-            )
+        is_as_before = to_mapping(config.stop) == self.settings["stop"]
+        if reason is None or (is_as_before and self.folder.read_status().state is not RunState.DONE):
+            return
+        more = {
+            "stop.env_steps": f"{2 * totals.env_steps}",
+            "stop.seconds": f"{2 * self.recorder['wall_s']:.0f}",
+            "stop.episode_return": "null",
+        }
+        key = reason.partition("=")[0]
+        raise RunFolderError(f"{self.folder.path} is done: {reason}. Give it more, such as {key}={more[key]}.")
 
     def refuse_other_program(self, program: Program) -> None:
         """Refuse to go on with an environment or an algorithm that is another one by now, whatever its name.
