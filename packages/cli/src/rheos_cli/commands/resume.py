@@ -112,7 +112,8 @@ def _chosen(group: str, word: str, value: Any) -> Mapping[str, Any]:
         return {"name": value}
     from rheos_cli.composition import compose
 
-    settings: Mapping[str, Any] = compose(["~algo", word])[group]
+    others = [f"~{other}" for other in GROUPS if other not in (group, "exp")]  # they may not be installed here
+    settings: Mapping[str, Any] = compose([*others, word])[group]
     return settings
 
 
