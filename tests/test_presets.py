@@ -27,7 +27,7 @@ def trained(run_dir, *words):
 def test_cartpole_is_solved(tmp_path, words, within, seed):
     """The threshold of CartPole-v1: a mean return of 475 over the last 100 episodes.
 
-    With a learning rate that stays as it is, PPO may lose what it knew for a while; the preset lets it fall.
+    With the default discount of 0.99, PPO may lose for a while what it knew; the preset has 0.98.
     """
     goal = [f"stop.env_steps={within}", "stop.episode_return=475"]
 
