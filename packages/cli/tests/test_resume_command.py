@@ -64,6 +64,8 @@ def test_words_are_read_as_in_training(run_dir, asked, words, changes):
         (["seed=1,2"], "seed=1,2: expected one value for a setting"),
         (["--multirun"], "--multirun: no such flag"),
         (["exp=ppo-pong"], "exp=ppo-pong: a preset is for a new run"),
+        (["logger=tensorbord"], "logger=tensorbord: Did you mean 'tensorboard'? Installed: "),
+        (["env=moon"], "env=moon: Installed: "),
     ],
 )
 def test_what_is_no_setting_is_refused_in_one_line(run_dir, asked, words, message, capsys):

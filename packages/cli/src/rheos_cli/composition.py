@@ -72,11 +72,16 @@ def run_hydra(flags: Sequence[str], words: Sequence[str], job: Callable[[DictCon
         hydra.main(config_path=f"pkg://{_MAIN}", config_name=_ROOT, version_base=_VERSION_BASE)(job)()
 
 
-def compose(words: Sequence[str]) -> dict[str, Any]:
-    """Return the settings that some overrides give, as plain data; raises as `run_hydra` does."""
+def compose(words: Sequence[str], root: str = _ROOT) -> dict[str, Any]:
+    """Return the settings that a file and some overrides give, as plain data; raises as `run_hydra` does.
+
+    Args:
+        words: overrides, as typed.
+        root: the file to start from, such as `logger/tensorboard` for the settings of one choice alone.
+    """
     _prepare()
     with _clear_errors(words), hydra.initialize_config_module(_MAIN, version_base=_VERSION_BASE):
-        return plain_settings(hydra.compose(_ROOT, overrides=[open_struct(word) for word in words]))
+        return plain_settings(hydra.compose(root, overrides=[open_struct(word) for word in words]))
 
 
 def plain_settings(config: DictConfig) -> dict[str, Any]:

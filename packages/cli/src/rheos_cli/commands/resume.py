@@ -8,11 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rheos.errors import UsageError
+from rheos.errors import UnknownName, UsageError, did_you_mean
 from rheos.plugins import load_registry
 from rheos.plugins.hooks import hookimpl
 from rheos_cli.failures import EXIT_INTERRUPTED
 from rheos_cli.groups import GROUPS
+from rheos_cli.installed import choices
 from rheos_cli.startup import QuickStart
 
 if TYPE_CHECKING:
@@ -112,8 +113,10 @@ def _chosen(group: str, word: str, value: Any) -> Mapping[str, Any]:
         return {"name": value}
     from rheos_cli.composition import compose
 
-    others = [f"~{other}" for other in GROUPS if other not in (group, "exp")]  # they may not be installed here
-    settings: Mapping[str, Any] = compose([*others, word])[group]
+    known = choices(group)
+    if value not in known:
+        raise UnknownName(f"{word}: {did_you_mean(str(value), known)}Installed: {', '.join(known)}.")
+    settings: Mapping[str, Any] = compose([], f"{group}/{value}")[group]
     return settings
 
 
