@@ -309,3 +309,22 @@ class Ticking:
     def tick(self) -> Any:
         self.count += 1
         return self.count
+
+
+@pytest.mark.parametrize("restarts", [0, 3])
+def test_a_source_that_fails_as_it_is_greeted_anew_ends_the_flow_only_where_none_is_made_anew(
+    restarts: int, warned: list[str]
+):
+    team = FragileTeam(2)
+    source = from_actors(team.workers, FragileWorker.give, first=(FragileWorker.load, lambda _: "weights"))
+    with run(source.gather_async(), failures=FailurePolicy(restarts, 0.0)) as flow:
+        assert {0, 1} == {next(flow)[0] for _ in range(4)}  # so both were greeted
+        team.deaf = [(1, 0)]
+        state = flow.state_dict()
+
+        if restarts:
+            flow.begin_anew(state)
+            assert {0, 1} == {next(flow)[0] for _ in range(10)}
+        else:
+            with pytest.raises(OSError, match="worker 1 is deaf"):
+                flow.begin_anew(state)

@@ -236,7 +236,12 @@ class Gather(RunningNode):
         """
         for name in filter(self.engine.is_up, state["greeted"]):
             for method, message in self._greeting(name, state["functions"].get(name, {})):
-                self.engine.ask(name, method, message)
+                try:
+                    self.engine.ask(name, method, message)
+                except Exception:
+                    if self.engine.recovery is None:
+                        raise
+                    break  # its next request fails, too, or it is as it was
 
 
 class GatherSync(Gather):
