@@ -163,10 +163,12 @@ def test_making_environments_is_quiet(register):
             return np.array([self._count], np.float64)  # Gymnasium's checker would warn: its space says float32
 
     register("Noisy-v0", entry_point=Noisy)
-    environments = describe(id="Noisy-v0").make(0, "rollout-0")  # a warning would be an error here
 
-    environments.reset()
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        environments = describe(id="Noisy-v0").make(0, "rollout-0")
+        environments.reset()
 
+    assert [] == caught
     environments.close()
 
 

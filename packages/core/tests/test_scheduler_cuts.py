@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,8 +15,11 @@ from rheos import Route, run
 from rheos.scheduler.flow import Flow
 from rheos.testing.fakes import CountingLearner, spied
 from rheos.testing.programs import Built, Program, build, take
-from rheos.testing.random_programs import FEW, MANY, any_program, finite_program, shard_program
+from rheos.testing.random_programs import FEW, any_program, finite_program, shard_program
 from rheos.testing.simulated import SimulatedExecutor
+
+ITEMS = 24
+"""After so many a program is held to have shown what it does."""
 
 
 def actors_after(flow: Flow[Any], built: Built) -> dict[str, Any]:
@@ -30,10 +34,10 @@ def summary(one: Any) -> Any:
     return one.state_dict()
 
 
-def check_cut_and_restored_is_uncut(program: Program, cut: int, total: int = 24) -> None:
+def check_cut_and_restored_is_uncut(program: Program, cut: int) -> None:
     uncut, before, after = build(program), build(program), build(program)
     uncut_flow = run(uncut.stream)
-    expected = take(uncut_flow, total)
+    expected = take(uncut_flow, ITEMS)
     cut = min(cut, len([item for item in expected if item not in ("end", "stalled")]))
 
     flow = run(before.stream)
@@ -41,14 +45,14 @@ def check_cut_and_restored_is_uncut(program: Program, cut: int, total: int = 24)
     state = flow.state_dict()
     states = copy.deepcopy({name: one.state_dict() for name, one in before.objects().items()})
     taps = copy.deepcopy(before.taps)
-    going_on = first + take(flow, total - cut)
+    going_on = first + take(flow, ITEMS - cut)
 
     restored = run(after.stream)
     restored.load_state_dict(state)  # as it was when it was cut: going on did not change it
     for name, actor in after.actors.items():
         if name in restored_names(restored):
             restored.ask(actor, type(spied(actor)).load_state_dict, states[name])
-    rest = take(restored, total - cut)
+    rest = take(restored, ITEMS - cut)
 
     assert expected == going_on, "a flow that was looked at goes on as if nothing had been"
     assert expected == first + rest, "a flow that was cut and restored goes on as if nothing had been"
@@ -65,17 +69,8 @@ def restored_names(flow: Flow[Any]) -> set[str]:
 # in order
 
 
-@FEW
-@given(any_program, st.integers(0, 20))
-def test_a_program_that_is_cut_and_restored_goes_on_as_if_uncut(program: Program, cut: int):
-    check_cut_and_restored_is_uncut(program, cut)
-
-
-@pytest.mark.slow
-@MANY
-@given(any_program, st.integers(0, 20))
-def test_many_programs_that_are_cut_and_restored_go_on_as_if_uncut(program: Program, cut: int):
-    check_cut_and_restored_is_uncut(program, cut)
+def test_a_program_that_is_cut_and_restored_goes_on_as_if_uncut(probe: Callable[..., None]):
+    probe(check_cut_and_restored_is_uncut, any_program, st.integers(0, 20))
 
 
 @FEW
@@ -83,7 +78,7 @@ def test_many_programs_that_are_cut_and_restored_go_on_as_if_uncut(program: Prog
 def test_a_program_gives_the_same_whenever_it_is_run(program: Program):
     one, other = build(program), build(program)
 
-    assert take(run(one.stream), 24) == take(run(other.stream), 24)
+    assert take(run(one.stream), ITEMS) == take(run(other.stream), ITEMS)
     assert one.taps == other.taps
 
 
@@ -91,11 +86,11 @@ def test_a_program_gives_the_same_whenever_it_is_run(program: Program):
 @given(finite_program)
 def test_two_runs_of_one_stream_do_not_disturb_each_other(program: Program):
     alone, shared = build(program), build(program)
-    expected = take(run(alone.stream), 24)
+    expected = take(run(alone.stream), ITEMS)
 
     one, other = run(shared.stream), run(shared.stream)
     taken: tuple[list[Any], list[Any]] = ([], [])
-    for _ in range(24):
+    for _ in range(ITEMS):
         for flow, part in ((one, taken[0]), (other, taken[1])):
             if "end" not in part:
                 part.extend(take(flow, 1))
@@ -171,35 +166,17 @@ def check_shards_go_on_where_they_were(program: Program, cut: int, seed: int) ->
         assert [(count, count) for count in range(1, len(own) + 1)] == own
 
 
-@FEW
-@given(finite_program, st.integers(0, 12), st.integers(0, 2**32))
-def test_no_item_is_lost_or_doubled_by_a_cut_in_whatever_order_calls_finish(program: Program, cut: int, seed: int):
-    check_nothing_is_lost_or_doubled_by_a_cut(program, cut, seed)
+def test_no_item_is_lost_or_doubled_by_a_cut_in_whatever_order_calls_finish(probe: Callable[..., None]):
+    probe(check_nothing_is_lost_or_doubled_by_a_cut, finite_program, st.integers(0, 12), st.integers(0, 2**32))
 
 
-@pytest.mark.slow
-@MANY
-@given(finite_program, st.integers(0, 12), st.integers(0, 2**32))
-def test_no_item_of_many_programs_is_lost_or_doubled_by_a_cut(program: Program, cut: int, seed: int):
-    check_nothing_is_lost_or_doubled_by_a_cut(program, cut, seed)
-
-
-@FEW
-@given(shard_program, st.integers(0, 20), st.integers(0, 2**32))
-def test_every_shard_goes_on_where_it_was_cut_in_whatever_order_calls_finish(program: Program, cut: int, seed: int):
-    check_shards_go_on_where_they_were(program, cut, seed)
-
-
-@pytest.mark.slow
-@MANY
-@given(shard_program, st.integers(0, 20), st.integers(0, 2**32))
-def test_every_shard_of_many_programs_goes_on_where_it_was_cut(program: Program, cut: int, seed: int):
-    check_shards_go_on_where_they_were(program, cut, seed)
+def test_every_shard_goes_on_where_it_was_cut_in_whatever_order_calls_finish(probe: Callable[..., None]):
+    probe(check_shards_go_on_where_they_were, shard_program, st.integers(0, 20), st.integers(0, 2**32))
 
 
 @FEW
 @given(any_program, st.integers(0, 20), st.integers(0, 2**32))
 def test_a_program_that_is_cut_in_any_order_neither_fails_nor_hangs(program: Program, cut: int, seed: int):
-    taken, *_ = cut_in_any_order(program, cut, seed, 24)
+    taken, *_ = cut_in_any_order(program, cut, seed, ITEMS)
 
-    assert 24 <= len(taken) or taken[-1] in ("end", "stalled")
+    assert ITEMS <= len(taken) or taken[-1] in ("end", "stalled")

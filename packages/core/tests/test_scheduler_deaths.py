@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from rheos import run
@@ -19,7 +18,7 @@ from rheos.scheduler.flow import Flow
 from rheos.scheduler.recovery import FailurePolicy
 from rheos.testing.fakes import spied
 from rheos.testing.programs import Built, Program, build, take
-from rheos.testing.random_programs import FEW, MANY, any_program, shard_program
+from rheos.testing.random_programs import any_program, shard_program
 from rheos.testing.simulated import SimulatedExecutor
 
 ALWAYS_ANEW = FailurePolicy(max_restarts=10**9, backoff_s=0.0)
@@ -70,29 +69,7 @@ def check_shards(taken: list[Any]) -> None:
         assert all(number in (1, before + 1) for before, number in pairwise((0, *numbers)))
 
 
-@FEW
-@given(any_program, st.integers(0, 2**32))
-def test_nothing_hangs_where_sources_die(program: Program, seed: int):
-    check_nothing_hangs(program, seed)
-
-
-@pytest.mark.slow
-@MANY
-@given(any_program, st.integers(0, 2**32))
-def test_nothing_hangs_in_many_programs_whose_sources_die(program: Program, seed: int):
-    check_nothing_hangs(program, seed)
-
-
-@FEW
-@given(shard_program, st.integers(0, 2**32))
-def test_a_shard_loses_nothing_but_what_died(program: Program, seed: int):
-    check_shards(take(started(build(program), seed), 60))
-
-
-@pytest.mark.slow
-@MANY
-@given(shard_program, st.integers(0, 2**32))
-def test_the_shards_of_many_programs_lose_nothing_but_what_died(program: Program, seed: int):
+def check_a_shard_loses_nothing_but_what_died(program: Program, seed: int) -> None:
     check_shards(take(started(build(program), seed), 60))
 
 
@@ -117,14 +94,13 @@ def check_cut_among_deaths(program: Program, cut: int, seed: int) -> None:
     check_shards(first + rest)
 
 
-@FEW
-@given(shard_program, st.integers(0, 12), st.integers(0, 2**32))
-def test_a_flow_can_be_cut_and_restored_among_deaths(program: Program, cut: int, seed: int):
-    check_cut_among_deaths(program, cut, seed)
+def test_nothing_hangs_where_sources_die(probe: Callable[..., None]):
+    probe(check_nothing_hangs, any_program, st.integers(0, 2**32))
 
 
-@pytest.mark.slow
-@MANY
-@given(shard_program, st.integers(0, 12), st.integers(0, 2**32))
-def test_many_flows_can_be_cut_and_restored_among_deaths(program: Program, cut: int, seed: int):
-    check_cut_among_deaths(program, cut, seed)
+def test_a_shard_loses_nothing_but_what_died(probe: Callable[..., None]):
+    probe(check_a_shard_loses_nothing_but_what_died, shard_program, st.integers(0, 2**32))
+
+
+def test_a_flow_can_be_cut_and_restored_among_deaths(probe: Callable[..., None]):
+    probe(check_cut_among_deaths, shard_program, st.integers(0, 12), st.integers(0, 2**32))

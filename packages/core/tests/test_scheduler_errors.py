@@ -1,4 +1,4 @@
-"""Errors say where they came about, keep their type, and show no frame of the scheduler; arrays are read-only."""
+"""Errors say where they came about, keep their type, and show no frame of the scheduler."""
 
 from __future__ import annotations
 
@@ -6,33 +6,17 @@ import inspect
 import re
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from rheos import (
-    Actor,
-    Batch,
-    EndOfShard,
-    Flow,
-    NotReady,
-    Published,
-    Route,
-    Stream,
-    concurrently,
-    from_actors,
-    from_items,
-    run,
-)
-from rheos.errors import EnvironmentFailed, FlowError, FlowMistake, FlowTimeout, UserExit, UserStopIteration
+from rheos import Actor, Published, Stream, concurrently, from_actors, from_items, run
+from rheos.errors import EnvironmentFailed, FlowMistake, FlowTimeout, UserExit, UserStopIteration
 from rheos.testing.executors import ManualExecutor
 from rheos.testing.fakes import (
     CountingLearner,
     StampingWorker,
-    counting_learner,
     failing_workers,
     fake_actor,
     fake_group,
@@ -253,6 +237,26 @@ def test_items_before_an_error_are_given():
         next(flow)
 
 
+def test_a_failure_that_comes_up_while_a_flow_is_cut_is_raised_again_by_the_flow():
+    class Late:
+        def up(self, item: int) -> int:
+            return 1 // (item - 2)
+
+    flow = run(from_items(range(9)).ask(fake_group("late", [Late(), Late()]), Late.up, in_flight=2), ManualExecutor())
+    with pytest.raises(FlowTimeout):
+        flow.next(timeout_s=0)
+    manual: Any = flow._engine._executor
+    for actor in manual.actors.values():
+        actor.finish(len(actor.waiting))
+
+    with pytest.raises(ZeroDivisionError) as first:
+        flow.state_dict()
+    with pytest.raises(ZeroDivisionError) as second:
+        next(flow)
+
+    assert first.value is second.value
+
+
 # what looks like an end
 
 
@@ -296,6 +300,25 @@ def test_an_actor_that_raises_an_end_while_it_is_made_is_no_end():
 
     with pytest.raises(UserStopIteration):
         list(run(from_items([1]).ask(Actor("box", factory), Box.keep)))
+
+
+@pytest.mark.parametrize("verb", ["map", "filter", "tap", "flat_map", "message"])
+def test_an_exit_in_a_function_of_the_driver_is_an_error_that_says_where(verb: str):
+    def leave(item: Any) -> Any:
+        raise SystemExit("bye")
+
+    items = from_items([1])
+    stream: Stream[Any] = (
+        items.tell(fake_actor("box", Box()), Box.keep, message=leave)
+        if verb == "message"
+        else getattr(items, verb)(leave)
+    )
+
+    error = failure_of(stream)
+
+    assert isinstance(error, UserExit)
+    assert "SystemExit(bye)" in str(error)
+    assert [True] == [note.startswith("in stage 2: ") for note in notes(error)]
 
 
 # frames
@@ -351,169 +374,7 @@ def test_an_error_of_a_message_beside_the_flow_is_raised_where_it_was_asked_and_
     assert [1, 2] == list(flow)
 
 
-# items are values
-
-
-@dataclass(frozen=True)
-class Tree:
-    array: Any
-    parts: tuple[Any, ...] = ()
-
-
-def mutate(array: Any) -> None:
-    array[0] = 99
-
-
-@pytest.mark.parametrize(
-    ("make", "inside"),  # made anew for each test, or what one froze would be frozen for all
-    [
-        (lambda: np.zeros(2), lambda value: value),
-        (lambda: {"a": {"b": np.zeros(2)}}, lambda value: value["a"]["b"]),
-        (lambda: [np.zeros(2)], lambda value: value[0]),
-        (lambda: (1, np.zeros(2)), lambda value: value[1]),
-        (lambda: Tree(1, (np.zeros(2),)), lambda value: value.parts[0]),
-        (lambda: Tree(np.zeros(2)), lambda value: value.array),
-        (lambda: Batch({"rewards": np.zeros(2)}), lambda value: value["rewards"]),
-    ],
-)
-@pytest.mark.parametrize("where", ["reply", "message", "first message", "tee", "gather", "function at the actor"])
-def test_an_array_in_a_flow_is_read_only_wherever_somebody_else_may_hold_it(make: Any, inside: Any, where: str):
-    value = make()
-
-    def spoil(item: Any) -> Any:
-        mutate(inside(item))
-        return item
-
-    class Holder(Box):
-        def give(self) -> Any:
-            return value
-
-        def take(self, _: Any) -> Any:
-            return value
-
-        def spoil(self, item: Any) -> None:
-            spoil(item)
-
-    group = fake_group("holder", [Holder()])
-    left, right = from_items([value]).tee(2)
-    stream: Stream[Any] = {
-        "reply": from_items([1]).ask(group, Holder.take).map(spoil),
-        "message": from_items([value]).tell(group, Holder.spoil),
-        "first message": from_actors(group, Holder.give, first=(Holder.spoil, lambda _: value)).gather_sync(),
-        "tee": concurrently(left.map(spoil), right),
-        "gather": from_actors(group, Holder.give).gather_sync().map(lambda items: spoil(items[0])),
-        "function at the actor": from_actors(group, Holder.give).map(spoil).gather_sync(),
-    }[where]
-
-    with pytest.raises(ValueError, match="read-only"):
-        list(run(stream))
-
-
-def test_published_weights_are_read_only():
-    class Spoiling(StampingWorker):
-        def load(self, weights: Any) -> None:
-            mutate(weights.arrays["policy/bias"])
-
-    learner = counting_learner()
-    stream = from_items([Batch({})]).ask(learner, CountingLearner.update)
-    spoiled = stream.tell(
-        fake_group("worker", [Spoiling("worker-0")]),
-        Spoiling.load,
-        message=lambda _: Published(learner, CountingLearner.weights),
-        route=Route.ALL,
-    )
-
-    with pytest.raises(ValueError, match="read-only"):
-        list(run(spoiled))
-
-
-def test_a_class_is_an_item_like_any_other():
-    assert [Tree] == list(run(from_items([Tree]).ask(fake_actor("box", Box()), Box.keep)))
-
-
-def test_what_a_flow_gives_is_typed_as_a_flow():
-    assert isinstance(run(from_items([1])), Flow)
-
-
-def test_an_actor_that_goes_on_writing_to_a_buffer_that_it_gave_away_gets_an_error():
-    class Reusing:
-        def __init__(self) -> None:
-            self.buffer = np.zeros(4)
-
-        def give(self) -> Any:
-            self.buffer[0] += 1
-            return self.buffer[:2]
-
-    flow = run(from_actors(fake_group("reusing", [Reusing()]), Reusing.give).gather_sync())
-    (first,) = next(flow)
-
-    with pytest.raises(ValueError, match="read-only"):
-        next(flow)
-    assert first.tolist() == [1, 0]
-
-
-@pytest.mark.parametrize("source", ["items", "map", "flat_map"])
-def test_a_stage_behind_a_message_cannot_change_what_was_sent(source: str):
-    box, made = Box(), np.zeros(2)
-    stream = {
-        "items": from_items([made]),
-        "map": from_items([1]).map(lambda _: made),
-        "flat_map": from_items([1]).flat_map(lambda _: [made]),
-    }[source]
-
-    with pytest.raises(ValueError, match="read-only"):
-        list(run(stream.tell(fake_actor("box", box), Box.keep).tap(mutate)))
-
-
-@pytest.mark.parametrize("verb", ["map", "filter", "tap", "flat_map", "message"])
-def test_an_exit_in_a_function_of_the_driver_is_an_error_that_says_where(verb: str):
-    def leave(item: Any) -> Any:
-        raise SystemExit("bye")
-
-    items = from_items([1])
-    stream: Stream[Any] = (
-        items.tell(fake_actor("box", Box()), Box.keep, message=leave)
-        if verb == "message"
-        else getattr(items, verb)(leave)
-    )
-
-    error = failure_of(stream)
-
-    assert isinstance(error, UserExit)
-    assert "SystemExit(bye)" in str(error)
-    assert [True] == [note.startswith("in stage 2: ") for note in notes(error)]
-
-
-def test_a_failure_that_comes_up_while_a_flow_is_cut_is_raised_again_by_the_flow():
-    class Late:
-        def up(self, item: int) -> int:
-            return 1 // (item - 2)
-
-    flow = run(from_items(range(9)).ask(fake_group("late", [Late(), Late()]), Late.up, in_flight=2), ManualExecutor())
-    with pytest.raises(FlowTimeout):
-        flow.next(timeout_s=0)
-    manual: Any = flow._engine._executor
-    for actor in manual.actors.values():
-        actor.finish(len(actor.waiting))
-
-    with pytest.raises(ZeroDivisionError) as first:
-        flow.state_dict()
-    with pytest.raises(ZeroDivisionError) as second:
-        next(flow)
-
-    assert first.value is second.value
-
-
-@pytest.mark.parametrize("word", [NotReady, EndOfShard])
-def test_the_class_of_an_answer_in_place_of_one_is_an_error_that_says_so(word: type):
-    class Lazy:
-        def give(self) -> Any:
-            return word
-
-    stream = from_actors(fake_group("lazy", [Lazy()]), Lazy.give).gather_async()
-
-    with pytest.raises(FlowError, match=rf"^lazy-0.give gave the class {word.__name__}: return {word.__name__}\(\)\."):
-        next(run(stream))
+# what is refused
 
 
 def test_what_is_no_executor_is_refused():

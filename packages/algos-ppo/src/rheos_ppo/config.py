@@ -18,9 +18,9 @@ class PPOConfig:
     )
     discount: float = setting(0.99, minimum=0.0, maximum=1.0, help="weight of a reward one environment step later")
     gae_lambda: float = setting(
-        0.8, minimum=0.0, maximum=1.0, help="0: advantages are TD errors; 1: returns minus the value"
+        0.95, minimum=0.0, maximum=1.0, help="0: advantages are TD errors; 1: returns minus the value"
     )
-    num_epochs: int = setting(4, minimum=1, help="passes over the rollouts of a round")
+    num_epochs: int = setting(10, minimum=1, help="passes over the rollouts of a round")
     minibatch_size: int = setting(256, minimum=1, unit="transitions", help="transitions in a gradient step")
     target_kl: float | None = setting(
         None, exclusive_minimum=0.0, unit="nats", help="no further pass over a round once approx_kl is above; null: all"

@@ -107,6 +107,7 @@ def _makers(name: str, kwargs: dict[str, Any]) -> tuple[MakeOne | None, MakeMany
     has_vector = spec.vector_entry_point is not None and not spec.additional_wrappers
 
     def make_vector(num_envs: int) -> gym.vector.VectorEnv[Any, Any, Any]:
+        """Make many at once, as the environment itself brings it."""
         return gym.make_vec(spec, num_envs, vectorization_mode="vector_entry_point", **kwargs)
 
     make = None
@@ -204,6 +205,7 @@ def _shown_on_a_console(name: str) -> Callable[[Finding], None]:
     console.print(Text(name, style="bold"))
 
     def show(finding: Finding) -> None:
+        """Print the verdict, the check and the message side by side."""
         line = Table.grid(padding=(0, 2))
         line.add_column(width=8)
         line.add_column(width=13)

@@ -45,12 +45,10 @@ class ProtocolContract(ContractBase):
         self, executor: Executor, place: Placement
     ) -> None:
         """Calls may be sent before the actor's object is there."""
-        completions = Completions()
-        actor = executor.spawn(Actor("counter", Counter, place), completions)
+        completions, (actor,) = _spawned(executor, Actor("counter", Counter, place))
 
         calls = [actor.call("next") for _ in range(5)]
-        announced = self._announced(completions, 5)
-        actor.close(5.0)
+        announced = self._announced(completions, 5, actor)
 
         assert [(0, number) for number in range(1, 6)] == [call.value for call in calls]
         assert list(map(id, calls)) == list(map(id, announced))
@@ -60,12 +58,10 @@ class ProtocolContract(ContractBase):
     @pytest.mark.parametrize("place", PLACES)
     def test_a_call_that_failed_is_announced_with_its_error(self, executor: Executor, place: Placement) -> None:
         """Hosts return outcomes: what a method raises never ends the actor."""
-        completions = Completions()
-        actor = executor.spawn(Actor("raising", Raising, place), completions)
+        completions, (actor,) = _spawned(executor, Actor("raising", Raising, place))
 
         calls = [actor.call("at_3", 3), actor.call("at_3", 4)]
-        self._announced(completions, 2)
-        actor.close(5.0)
+        self._announced(completions, 2, actor)
 
         assert [ZeroDivisionError, type(None)] == [type(call.error) for call in calls]
         assert [None, 4] == [call.value for call in calls]
@@ -73,8 +69,7 @@ class ProtocolContract(ContractBase):
     @pytest.mark.parametrize("place", PLACES)
     def test_a_call_says_when_it_began_and_when_it_ended(self, executor: Executor, place: Placement) -> None:
         """In seconds, so that the busy time of an actor can be told."""
-        completions = Completions()
-        actor = executor.spawn(Actor("counter", Counter, place), completions)
+        completions, (actor,) = _spawned(executor, Actor("counter", Counter, place))
 
         began_at = perf_counter()
         call = actor.call("next")
@@ -91,13 +86,11 @@ class ProtocolContract(ContractBase):
         self, executor: Executor, sender: Placement, receiver: Placement
     ) -> None:
         """Also between two places; the receiver waits for the reply, the driver does not."""
-        completions = Completions()
-        counter = executor.spawn(Actor("counter", Counter, sender), completions)
-        keeper = executor.spawn(Actor("keeper", Keeper, receiver), completions)
+        sending, receiving = Actor("counter", Counter, sender), Actor("keeper", Keeper, receiver)
+        completions, (counter, keeper) = _spawned(executor, sending, receiving)
 
         echo = keeper.call("echo", counter.call("next"))
-        self._announced(completions, 2)
-        self._close(keeper, counter)
+        self._announced(completions, 2, keeper, counter)
 
         assert (0, 1) == echo.value
 
@@ -107,13 +100,11 @@ class ProtocolContract(ContractBase):
         self, executor: Executor, sender: Placement, receiver: Placement
     ) -> None:
         """The method is not called."""
-        completions = Completions()
-        raising = executor.spawn(Actor("raising", Raising, sender), completions)
-        keeper = executor.spawn(Actor("keeper", Keeper, receiver), completions)
+        sending, receiving = Actor("raising", Raising, sender), Actor("keeper", Keeper, receiver)
+        completions, (raising, keeper) = _spawned(executor, sending, receiving)
 
         calls = [keeper.call("echo", raising.call("at_3", 3)), keeper.call("everything")]
-        self._announced(completions, 3)
-        self._close(keeper, raising)
+        self._announced(completions, 3, keeper, raising)
 
         assert isinstance(calls[0].error, ZeroDivisionError)
         assert [] == calls[1].value
@@ -121,16 +112,14 @@ class ProtocolContract(ContractBase):
     @pytest.mark.parametrize("place", PLACES)
     def test_a_call_goes_through_the_functions_that_were_installed(self, executor: Executor, place: Placement) -> None:
         """Each actor has its own copy, whose state can be taken and given back."""
-        completions = Completions()
-        actor = executor.spawn(Actor("counter", Counter, place), completions)
+        completions, (actor,) = _spawned(executor, Actor("counter", Counter, place))
         numbering = Numbering()
 
         actor.call(Control.INSTALL, ("numbering", numbering))
         actor.call(Control.LOAD_FUNCTION_STATE, ("numbering", {"calls": 6}))
         call = actor.call("next", through=("numbering",))
         state = actor.call(Control.FUNCTION_STATE, "numbering")
-        self._announced(completions, 4)
-        actor.close(5.0)
+        self._announced(completions, 4, actor)
 
         assert ((0, 1), 7) == call.value
         assert ({"calls": 7}, 0) == (state.value, numbering.calls)
@@ -140,14 +129,12 @@ class ProtocolContract(ContractBase):
         self, executor: Executor, place: Placement
     ) -> None:
         """The new object knows nothing of the old one."""
-        completions = Completions()
-        actor = executor.spawn(Actor("counter", Counter, place), completions)
+        completions, (actor,) = _spawned(executor, Actor("counter", Counter, place))
 
         before = [actor.call("next") for _ in range(2)]
         restart = actor.restart(1)
         after = [actor.call("next") for _ in range(2)]
-        self._announced(completions, 5)
-        actor.close(5.0)
+        self._announced(completions, 5, actor)
 
         assert restart.error is None
         assert [(0, 1), (0, 2)] == [call.value for call in before] == [call.value for call in after]
@@ -155,16 +142,14 @@ class ProtocolContract(ContractBase):
     @pytest.mark.parametrize("place", PLACES)
     def test_an_object_that_is_made_anew_hears_how_often_that_was(self, executor: Executor, place: Placement) -> None:
         """So that it need not repeat what its predecessors did."""
-        completions = Completions()
-        actor = executor.spawn(Actor("reborn", Reborn, place), completions)
+        completions, (actor,) = _spawned(executor, Actor("reborn", Reborn, place))
 
         before = actor.call("told")
         actor.restart(1)
         once = actor.call("told")
         actor.restart(2)
         twice = actor.call("told")
-        self._announced(completions, 5)
-        actor.close(5.0)
+        self._announced(completions, 5, actor)
 
         assert [0, 1, 2] == [before.value, once.value, twice.value]
 
@@ -181,7 +166,8 @@ class ProtocolContract(ContractBase):
 
         with pytest.raises(LookupError, match="no such file"):
             start()
-        self._close(*spawned)
+        for actor in spawned:
+            actor.close(5.0)
 
     @pytest.mark.parametrize("place", PLACES)
     def test_an_actor_that_is_closed_twice_closes_its_object_once(
@@ -236,8 +222,8 @@ class ProtocolContract(ContractBase):
         """`executor=<name>`: an identifier."""
         assert executor.name.replace("-", "_").isidentifier()
 
-    def _announced(self, completions: Completions, count: int) -> list[Call]:
-        """Take in so many calls, in the order in which they are announced."""
+    def _announced(self, completions: Completions, count: int, *closed: RunningActor) -> list[Call]:
+        """Take in so many calls, in the order in which they are announced, and close actors then."""
         announced: list[Call] = []
         give_up_at = perf_counter() + self.patience_s
         while len(announced) < count:
@@ -249,11 +235,15 @@ class ProtocolContract(ContractBase):
                 announced.append(call)
             elif perf_counter() >= give_up_at:
                 raise RheosError(f"{len(announced)} of {count} calls were announced in {self.patience_s:g} s.")
+        for actor in closed:
+            actor.close(5.0)
         return announced
 
-    def _close(self, *actors: RunningActor) -> None:
-        for actor in actors:
-            actor.close(5.0)
+
+def _spawned(executor: Executor, *actors: Actor[Any]) -> tuple[Completions, list[RunningActor]]:
+    """Start actors that announce their calls in one place, and return it and them."""
+    completions = Completions()
+    return completions, [executor.spawn(actor, completions) for actor in actors]
 
 
 def _door(diary: Diary, *, is_jammed: bool = False) -> partial[Door]:
