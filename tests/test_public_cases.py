@@ -172,7 +172,8 @@ def test_the_command_line_says_a_bad_number_in_one_line(tmp_path, capfd):
 def test_an_endless_reward_is_worth_a_hundred_though_episodes_are_cut_after_ten_steps(train_in):
     """Case 1: reward 1 for ever and discount 0.99 make V = 1 / (1 - 0.99); if the cut were an end, it were below 10."""
     still = gym.spaces.Box(1.0, 1.0, (1,), np.float32)
-    algo = {"name": "ppo", "hidden_sizes": [], "learning_rate": 0.3, "max_grad_norm": None, "gae_lambda": 1.0}
+    steps = {"learning_rate": 0.3, "max_grad_norm": None, "num_epochs": 4}
+    algo = {"name": "ppo", "hidden_sizes": [], "gae_lambda": 1.0, **steps}
 
     result = train_in(lambda **_: SampledEnv(still, TWO), algo=algo, env_steps=40_000, num_envs=8)
 

@@ -29,6 +29,7 @@ EVERYTHING = {
     "name": "ppo",
     "rollout_steps": 32,
     "minibatch_size": 64,
+    "num_epochs": 4,  # with more, episodes soon outlast the steps between two checkpoints
     "hidden_sizes": [16],
     "normalize_observations": True,
     "normalize_rewards": True,
