@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -36,14 +36,18 @@ TYPE_TOOLS = [
     "hypothesis",
 ]  # [nodejs]: else it downloads node itself
 RIVALS = ["stable-baselines3"]
-EXTRAS = {"core": "[atari,box2d,mujoco]", "cli": "[video]"}
+EXTRAS = {"core": "[atari,box2d,mujoco]", "cli": "[video]", "backend-torch": "[onnx]"}
 """What packages have as extras, and tests and benchmarks use."""
 
 
 @nox.session
 def train(session: nox.Session) -> None:
-    """Install everything and train PPO on CartPole until it is solved; or say what: `-- algo=ppo env=pendulum`."""
-    install_everything(session, extras=EXTRAS if session.posargs else {})
+    """Install what it needs and train PPO on CartPole until it is solved; or say what: `-- algo=ppo env=pendulum`.
+
+    TensorFlow is a download of 600 MB, so its backend is installed where it is asked for: `-- backend=tf algo=ppo`.
+    """
+    needed = PACKAGES if "backend=tf" in session.posargs else [name for name in PACKAGES if name != "backend-tf"]
+    install_everything(session, extras=EXTRAS if session.posargs else {}, packages=needed)
 
     session.run("rheos", "train", *(session.posargs or ["algo=ppo", "env=cartpole", "stop.episode_return=475"]))
 
@@ -162,12 +166,17 @@ def install(session: nox.Session, *arguments: str) -> None:
     session.install("-c", str(CONSTRAINTS), *arguments)
 
 
-def install_everything(session: nox.Session, *tools: str, extras: Mapping[str, str] = MappingProxyType({})) -> None:
+def install_everything(
+    session: nox.Session,
+    *tools: str,
+    extras: Mapping[str, str] = MappingProxyType({}),
+    packages: Sequence[str] = PACKAGES,
+) -> None:
     """Install every package, editable, and tools; the build tools once, not once for each package."""
     install(session, *BUILD_TOOLS, *tools)
-    install(session, "--no-build-isolation", *(part for name in PACKAGES for part in ("-e", f"./packages/{name}")))
+    install(session, "--no-build-isolation", *(part for name in packages for part in ("-e", f"./packages/{name}")))
     if extras:  # afterwards: pip looks for a package with extras elsewhere when another one needs it without
-        folders = [f"./packages/{name}{extra}" for name, extra in extras.items()]
+        folders = [f"./packages/{name}{extra}" for name, extra in extras.items() if name in packages]
         install(session, "--no-build-isolation", *(part for folder in folders for part in ("-e", folder)))
 
 

@@ -18,7 +18,11 @@ def trained(run_dir, *words):
     return json.loads((run_dir / "status.json").read_text())
 
 
-@pytest.mark.parametrize("words", [["algo=ppo", "env=cartpole"], ["exp=ppo-cartpole"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "words",
+    [["algo=ppo", "env=cartpole"], ["algo=ppo", "env=cartpole", "backend=tf"], ["exp=ppo-cartpole"]],
+    ids=" ".join,
+)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_cartpole_is_solved_within_300_000_steps(tmp_path, words, seed):
     """The threshold of CartPole-v1: a mean return of 475 over the last 100 episodes."""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from rheos.arrays.numpy_namespace import numpy_xp as xp
-from rheos.errors import SpaceError
+from rheos.errors import ConfigError, SpaceError
 from rheos.networks.initial import initial_weights
 from rheos.networks.numpy_networks import NumpyNetworks
 from rheos.seeds import generator_for
@@ -190,3 +190,41 @@ def test_normalized_rewards_are_in_units_of_the_deviation_and_keep_their_sign():
 def test_spaces_that_ppo_cannot_take_are_refused_with_the_path_of_the_leaf(observation, action, path):
     with pytest.raises(SpaceError, match=path):
         ppo_policy(Spaces(observation, action), PPOConfig())
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"torso": "mlp"}, "algo.torso: got 'mlp', expected resnet, package.module:function, or null."),
+        (
+            {"torso": "nets:make"},
+            "algo.torso_outputs: expected the number of features that nets:make gives, got null.",
+        ),
+        (
+            {"torso": "nets:make", "torso_outputs": 8, "normalize_observations": True},
+            "algo.normalize_observations has no effect with algo.torso=nets:make: leave it at its default.",
+        ),
+        (
+            {"torso": "resnet", "filters": ((8, 3, 1),)},
+            "algo.filters has no effect with algo.torso=resnet: leave it at its default.",
+        ),
+        (
+            {"torso_outputs": 8},
+            "algo.torso_outputs has no effect with algo.torso=null: leave it at its default.",
+        ),
+    ],
+)
+def test_settings_of_the_torso_that_contradict_each_other_are_refused_in_one_line(settings, expected):
+    with pytest.raises(ConfigError) as refused:
+        actor_critic(Spaces(IMAGE, gym.spaces.Discrete(2)), PPOConfig(**settings))
+
+    assert expected == str(refused.value)
+
+
+def test_images_may_be_seen_by_the_residual_network_of_impala():
+    policy, networks = acting(gym.spaces.Discrete(2), IMAGE, torso="resnet", hidden_sizes=None)
+
+    acted = explored(policy, networks, encoded_samples(IMAGE, 3))
+
+    assert {"resnet", "policy", "value"} == policy.networks.keys()
+    assert (3,) == acted["actions"].shape

@@ -12,7 +12,7 @@ from rheos.backend import Adam, Backend
 from rheos.errors import ConfigError, ShapeError
 from rheos.networks.initial import initial_weights
 from rheos.networks.numpy_networks import NumpyNetworks
-from rheos.networks.specs import MLP, Activation, Parameter
+from rheos.networks.specs import MLP, Activation, Normalizer, Parameter
 from rheos.networks.weights import weight_shapes
 from rheos_torch.backend import TorchBackend, make_backend
 
@@ -365,14 +365,69 @@ def test_put_copies_and_keeps_dtypes_of_read_only_columns():
     np.testing.assert_array_equal(np.ones(3), columns["f"])
 
 
-def test_take_gives_the_rows_of_every_column_in_the_order_asked_for():
+def test_minibatches_are_the_rows_of_every_column_in_the_order_asked_for():
     backend = TorchBackend()
     columns = {"x": np.arange(12.0, dtype=np.float32).reshape(4, 3), "action": np.arange(4, dtype=np.int32)}
-    indices = np.array([3, 0, 0])
+    order = np.array([3, 0, 2, 1])
+    bounds = [slice(0, 1), slice(1, 4)]
 
-    minibatch = backend.get(backend.take(backend.put(columns), indices))
+    minibatches = [backend.get(part) for part in backend.minibatches(backend.put(columns), order, bounds)]
 
-    assert_equal_arrays({name: column[indices] for name, column in columns.items()}, minibatch)
+    assert len(bounds) == len(minibatches)
+    for bound, minibatch in zip(bounds, minibatches, strict=True):
+        assert_equal_arrays({name: column[order[bound]] for name, column in columns.items()}, minibatch)
+
+
+def test_minibatches_may_leave_rows_out_and_take_rows_twice():
+    backend = TorchBackend()
+    columns = backend.put({"x": np.arange(5.0)})
+
+    minibatches = list(backend.minibatches(columns, np.array([4, 3, 2, 1, 0]), [slice(3, 5), slice(0, 2), slice(1, 3)]))
+
+    assert [[1, 0], [4, 3], [3, 2]] == [minibatch["x"].tolist() for minibatch in minibatches]
+
+
+def test_minibatches_are_views_of_one_copy_of_an_epoch():
+    backend = TorchBackend()
+
+    first, second = backend.minibatches(backend.put({"x": np.arange(4)}), np.arange(4), [slice(0, 2), slice(2, 4)])
+
+    assert first["x"].untyped_storage().data_ptr() == second["x"].untyped_storage().data_ptr()
+
+
+# Targets
+
+
+@pytest.mark.parametrize("tau", [0.0, 0.005, 0.75, 1.0])
+def test_polyak_moves_all_weights_by_tau_towards_others_and_leaves_those(tau):
+    backend = TorchBackend()
+    specs = {**SPECS, "normalizer": Normalizer(3)}
+    start, goal = weights_of(specs, seed=1), weights_of(specs, seed=2)
+    goal["normalizer/mean"], goal["normalizer/std"] = np.float32([1, 2, 3]), np.float32([4, 5, 6])
+    target, source = backend.build(specs, start), backend.build(specs, goal)
+
+    backend.polyak(target, source, tau)
+
+    moved = backend.weights(target)
+    for name, array in start.items():
+        np.testing.assert_allclose(moved[name], (1 - tau) * array + tau * goal[name], rtol=1e-6, atol=1e-7)
+    assert_equal_arrays(goal, backend.weights(source))
+    if tau in (0.0, 1.0):
+        assert_equal_arrays(start if tau == 0.0 else goal, moved)
+
+
+def test_an_optimizer_goes_on_with_weights_that_polyak_moved():
+    learning = Learning()
+    learning.backend.polyak(learning.networks, learning.backend.build(SPECS, weights_of(seed=5)), 1.0)
+
+    learning.update(batch_of(), learning_rate=1e-3)
+
+    moved = learning.backend.weights(learning.networks)
+    for name, array in weights_of(seed=5).items():
+        assert 0 < np.max(np.abs(moved[name] - array)) <= 1.01e-3  # the first step of Adam
+
+
+# Inference
 
 
 def test_what_infer_gives_is_a_copy_even_of_a_parameter():

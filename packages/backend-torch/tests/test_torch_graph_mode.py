@@ -39,8 +39,8 @@ def loss(xp: Any, networks: Any, batch: Any, coefficients: Any) -> tuple[Any, di
 class Learning:
     """A backend with networks that are trained and one that is not, an optimizer and an update of `loss`."""
 
-    def __init__(self, mode: str) -> None:
-        self.backend = TorchBackend(mode=mode)
+    def __init__(self, mode: str, compiler: str = "inductor") -> None:
+        self.backend = TorchBackend(mode=mode, compiler=compiler)
         self.trained, self.frozen = (
             self.backend.build(specs, initial_weights(specs, np.random.default_rng(0))) for specs in (TRAINED, FROZEN)
         )
@@ -73,10 +73,10 @@ def compiles_once() -> Iterator[None]:
     torch.compiler.reset()
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("compiles_once")
-def test_compiled_updates_are_the_eager_ones_and_compile_once_for_like_rows_and_all_coefficients():
-    eager, graph = Learning("eager"), Learning("graph")
+@pytest.mark.parametrize("compiler", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
+def test_compiled_updates_are_the_eager_ones_and_compile_once_for_like_rows_and_all_coefficients(compiler):
+    eager, graph = Learning("eager"), Learning("graph", compiler)
 
     expected, found = [eager.update(0)], [graph.update(0)]
     torch.compiler.set_stance("fail_on_recompile")
@@ -90,12 +90,44 @@ def test_compiled_updates_are_the_eager_ones_and_compile_once_for_like_rows_and_
             np.testing.assert_allclose(value, metrics[name], rtol=1e-4)  # float32 in another order, over six steps
     for name, array in eager.state().items():
         np.testing.assert_allclose(array, graph.state()[name], atol=1e-5, err_msg=name)
+    assert (0, 1) == (eager.backend.num_compilations, graph.backend.num_compilations)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("compiles_once")
-def test_a_compiled_update_leaves_what_is_not_trained_and_changes_nothing_by_a_spoilt_gradient():
-    graph = Learning("graph")
+def test_what_was_compiled_is_counted_by_the_backend_whose_update_it_was():
+    def step_of(backend: TorchBackend, power: float) -> Any:
+        specs = {"scale": Parameter((3,), 0.5)}
+        networks = backend.build(specs, initial_weights(specs, np.random.default_rng(0)))
+
+        def powers(xp: Any, networks: Any, batch: Any, _coefficients: Any) -> tuple[Any, dict[str, Any]]:
+            return xp.mean((networks["scale"](batch["x"]) * batch["x"]) ** power), {}
+
+        step = backend.update(powers, networks, backend.optimizer(Adam(), networks), max_grad_norm=None)
+        return lambda rows: step(backend.put({"x": np.ones((rows, 3), np.float32)}), {"learning_rate": 1e-2})
+
+    first, second = (TorchBackend(mode="graph", compiler="aot_eager") for _ in range(2))
+    counts = []
+
+    for step, rows in [(step_of(first, 2.0), 5)] * 3 + [(step_of(first, 3.0), 5), (step_of(second, 4.0), 1)]:
+        step(rows)
+        counts.append((first.num_compilations, second.num_compilations))
+
+    assert [(1, 0), (1, 0), (1, 0), (2, 0), (2, 1)] == counts
+
+
+def test_acting_compiles_nothing():
+    graph = Learning("graph", "aot_eager")
+    act = graph.backend.infer(lambda xp, networks, inputs: {"y": networks["target"](inputs["x"])}, graph.frozen)
+
+    act({"x": np.zeros((2, 3), np.float32)})
+
+    assert 0 == graph.backend.num_compilations
+
+
+@pytest.mark.usefixtures("compiles_once")
+@pytest.mark.parametrize("compiler", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
+def test_a_compiled_update_leaves_what_is_not_trained_and_changes_nothing_by_a_spoilt_gradient(compiler):
+    graph = Learning("graph", compiler)
     fresh = graph.state()
 
     graph.update(0)
@@ -133,8 +165,8 @@ def test_a_missing_compiler_is_told_before_anything_runs(monkeypatch):
         TorchBackend(mode="graph")
 
 
-@pytest.mark.parametrize("mode", ["auto", "eager"])
-def test_other_modes_need_no_compiler(mode, monkeypatch):
+@pytest.mark.parametrize("settings", [{"mode": "auto"}, {"mode": "eager"}, {"mode": "graph", "compiler": "aot_eager"}])
+def test_other_modes_need_no_compiler(settings, monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler")
 
-    assert TorchBackend(mode=mode).name == "torch"
+    assert TorchBackend(**settings).name == "torch"

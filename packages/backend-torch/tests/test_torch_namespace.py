@@ -48,6 +48,13 @@ def smooth(call: Callable[..., Any], *arrays: np.ndarray) -> Case:
     return Case(call, arrays)
 
 
+def damped(state: Any, inputs: Any) -> tuple[Any, Any]:
+    """A step of a recurrence that is not linear."""
+    a_t, b_t = inputs
+    y_t = a_t * (state[0] ** 2) + b_t
+    return (y_t,), y_t
+
+
 CASES: dict[str, list[Case]] = {
     "asarray": [
         constant(lambda xp: xp.asarray([[1.0, 2.0]])),
@@ -116,7 +123,14 @@ CASES: dict[str, list[Case]] = {
         smooth(lambda xp, a, b: xp.linear_recurrence(a, b, reverse=True), FACTORS, Y),
         smooth(lambda xp, a, b: xp.linear_recurrence(a, b, axis=-1), FACTORS, Y),
     ],
-    "matmul": [smooth(lambda xp, x, y: xp.matmul(x, y), X, SQUARE)],
+    "scan": [
+        smooth(lambda xp, a, b: xp.scan(damped, (b[1],), (a, b))[1], FACTORS, Y),
+        smooth(lambda xp, a, b: xp.scan(damped, (b[1],), (a, b))[0][0], FACTORS, Y),
+    ],
+    "matmul": [
+        smooth(lambda xp, x, y: xp.matmul(x, y), X, SQUARE),
+        smooth(lambda xp, x, y: xp.matmul(xp.broadcast_to(x, (2, 3, 4)), y), X, SQUARE),
+    ],
     "concat": [smooth(lambda xp, x, y: xp.concat([x, y], axis=-1), X, Y)],
     "stack": [smooth(lambda xp, x, y: xp.stack([x, y], axis=1), X, Y)],
     "reshape": [smooth(lambda xp, x: xp.reshape(x, (-1, 6)), X)],

@@ -45,7 +45,7 @@ def test_every_command_explains_itself(command, capsys):
         (
             ["lst"],
             "rheos: No command 'lst'. Did you mean 'list'? "
-            "Commands: train, resume, eval, plot, list, info, graph, check-env.",
+            "Commands: train, resume, eval, export, plot, list, info, graph, check-env.",
         ),
         (["list", "--jsn"], "rheos: cannot understand '--jsn'; `rheos list --help` shows how it is used"),
         (

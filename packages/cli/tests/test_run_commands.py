@@ -7,10 +7,12 @@ import re
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rheos.errors import ConfigError
 from rheos.runs.training import train
+from rheos.testing import toy
 from rheos.testing.toy import toy_registry
 from rheos_cli.main import main
 
@@ -80,9 +82,99 @@ def test_eval_refuses_a_device_that_the_backend_does_not_have_also_for_small_net
 
     monkeypatch.setattr("rheos.testing.toy.ToyBackend.__init__", refuse)
 
-    assert 2 == main(["eval", str(run_dir), "--device", device])
+    assert 2 == main(["eval", str(run_dir), f"device={device!r}"])
 
     assert ("", f"rheos: device: got {device!r}.\n") == tuple(capsys.readouterr())
+
+
+@pytest.mark.parametrize(
+    ("word", "line"),
+    [
+        ("backend=nonsense", "No backend 'nonsense'. Installed: toy."),
+        ("backend.mode=quick", "backend.mode: got 'quick' (str), expected one of 'auto', 'eager', 'graph'"),
+        ("algo=ppo", "algo: rheos eval takes backend=<name>, backend.<setting>=... and device=..."),
+        ("stop.env_steps=3", "stop: rheos eval takes backend=<name>, backend.<setting>=... and device=..."),
+        ("--devise=cpu", "--devise=cpu: no such flag; `rheos eval --help` shows them"),
+        ("backend", "backend: cannot be read: expected key=value, such as backend=torch"),
+    ],
+)
+def test_eval_takes_who_acts_and_nothing_else(run_dir, capsys, word, line):
+    assert 2 == main(["eval", str(run_dir), word])
+
+    assert ("", f"rheos: {line}\n") == tuple(capsys.readouterr())
+
+
+def test_eval_acts_on_the_backend_that_is_named(run_dir, monkeypatch, capsys):
+    made = []
+    monkeypatch.setattr("rheos.runs.policy.make_backend", lambda *arguments: made.append(arguments) or ToyBackend())
+
+    class ToyBackend(toy.ToyBackend):
+        def __init__(self):
+            super().__init__(device="cpu", mode="eager", threads=1)
+
+    assert 0 == main(["eval", str(run_dir), "--json"])
+    in_numpy = json.loads(capsys.readouterr().out)["episode_returns"]
+    assert [] == made
+    assert 0 == main(["eval", str(run_dir), "--json", "backend=toy", "backend.mode=eager"])
+
+    assert in_numpy == json.loads(capsys.readouterr().out)["episode_returns"]
+    ((config, device, _),) = made
+    assert ("toy", "eager", "cpu") == (config.name, config.mode, device)
+
+
+def test_export_writes_the_policy_and_what_goes_in_and_out_and_checks_it(run_dir, capsys):
+    assert 0 == main(["export", str(run_dir), "--to", "npz"])
+
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == (
+        "run/policy.npz: npz, written by toy; read again, it acts as the policy on 72 observations"
+        " (largest difference 0)"
+    )
+    assert "run/policy.npz.json: what goes in and what comes out" == second
+    described = json.loads((run_dir / "policy.npz.json").read_text())
+    assert {"observations": {"shape": ["B", 4], "dtype": "float32"}} == described["inputs"]
+    assert {"actions": {"shape": ["B"], "dtype": "int32"}} == described["outputs"]
+    assert (2000, "Discrete") == (described["env_steps"], described["spaces"]["action"]["type"])
+
+
+def test_an_export_that_acts_otherwise_is_refused_and_removed(run_dir, monkeypatch, capsys):
+    def infer(self, function, networks):
+        return lambda inputs: {"actions": np.zeros(len(inputs["observations"]), np.int32)}
+
+    monkeypatch.setattr("rheos.testing.toy.ToyBackend.infer", infer)
+
+    assert 1 == main(["export", str(run_dir), "--to", "npz", "-o", "policy.npz"])
+
+    out, err = capsys.readouterr()
+    assert "" == out
+    assert err.startswith("rheos: What was exported acts otherwise than the policy: actions are up to 1 apart")
+    assert ["run"] == [path.name for path in Path().iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (
+            ["--to", "gif"],
+            "--to gif: no backend is known that writes it, expected one of npz, onnx, savedmodel, torch.",
+        ),
+        (
+            ["--to", "onnx"],
+            "--to onnx: no backend that is installed writes it: pip install 'rheos-backend-torch[onnx]'",
+        ),
+        (["--to", "onnx", "backend=toy"], "--to onnx: the backend 'toy' cannot: it writes npz."),
+        (["--to", "npz", "-o", "run"], "run: there is something already: remove it, or name another place."),
+        (["--to", "npz", "-o", "no/where"], "no/where: there is no folder no: make it first."),
+        ([], "the following arguments are required: --to; `rheos export --help` shows how it is used"),
+    ],
+)
+def test_an_export_that_cannot_be_is_one_line_and_leaves_nothing(run_dir, capsys, words, line):
+    before = sorted(Path().rglob("*"))
+
+    assert 2 == main(["export", str(run_dir), *words])
+
+    assert ("", f"rheos: {line}\n") == tuple(capsys.readouterr())
+    assert before == sorted(Path().rglob("*"))
 
 
 def test_eval_in_an_environment_that_fails_is_its_traceback_and_one_line_and_exit_code_1(run_dir, monkeypatch, capsys):

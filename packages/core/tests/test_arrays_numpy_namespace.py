@@ -175,3 +175,44 @@ def test_recurrence_with_factor_zero_forgets_what_came_before_and_with_one_sums(
 def test_recurrence_refuses_factors_of_another_shape():
     with pytest.raises(ShapeError, match=r"`a` has shape \(2,\), `b` has \(3,\)"):
         xp.linear_recurrence(np.ones(2, np.float32), np.ones(3, np.float32))
+
+
+def test_scan_gives_every_output_and_the_state_after_the_last_step():
+    def step(state, inputs):
+        (total,), (x, factor) = state, inputs
+        return (total + factor * x,), total
+
+    state, outputs = xp.scan(step, (floats(0.0),), (floats(1.0, 2.0, 3.0)[:, None], floats(1.0, 10.0, 100.0)))
+
+    np.testing.assert_array_equal([[0.0], [1.0], [21.0]], outputs)
+    np.testing.assert_array_equal([321.0], state[0])
+    assert outputs.dtype == state[0].dtype == np.float32
+
+
+@given(pairs_of_sequences.filter(lambda pair: len(pair[0]) > 0))
+def test_a_scan_over_linear_steps_is_the_linear_recurrence(pair):
+    def step(state, inputs):
+        y = inputs[0] * state[0] + inputs[1]
+        return (y,), y
+
+    _, outputs = xp.scan(step, (np.zeros(2, np.float32),), pair)
+
+    # As between doubling and the loop above: sums of up to 40 terms of up to 100 each.
+    np.testing.assert_allclose(outputs, xp.linear_recurrence(*pair), atol=5e-3, rtol=1e-5)
+
+
+def test_scan_refuses_inputs_of_different_lengths():
+    with pytest.raises(ValueError, match="shorter"):
+        xp.scan(lambda state, inputs: (state, inputs[0]), (), (np.zeros(3), np.zeros(2)))
+
+
+@pytest.mark.parametrize("lead", [(), (5,), (4, 5), (2, 4, 5), (0, 5)], ids=str)
+def test_a_product_with_a_matrix_is_that_of_every_row(lead):
+    x, matrix = (
+        np.random.default_rng(0).random((*lead, 3), np.float32),
+        np.random.default_rng(1).random((3, 2), np.float32),
+    )
+
+    product = xp.matmul(x, matrix)
+
+    np.testing.assert_allclose(np.einsum("...i,ij->...j", x, matrix), product, rtol=ROUNDING)

@@ -10,6 +10,7 @@ from rheos.arrays.numpy_namespace import numpy_xp
 from rheos.errors import RheosError, ShapeError
 from rheos.networks.specs import MLP, Normalizer
 from rheos_ops.learners import GradientLearner, LearnerSpec, transitions
+from rheos_ops.minibatches import SHARE, Part
 from rheos_ops.normalization import NormalizerSpec
 from rheos_ops.schedules import Constant, Linear
 
@@ -24,10 +25,11 @@ class RecordingBackend:
     name, device, xp = "recording", "cpu", numpy_xp
 
     def __init__(self, kls=()):
-        self.minibatches, self.coefficients, self.calls = [], [], []
+        self.minibatches_seen, self.coefficients, self.calls = [], [], []
         self._kls = list(kls)
 
-    def build(self, specs, weights):
+    def build(self, specs, weights, *, seed=0):
+        self.seed = seed
         return {name: array.copy() for name, array in weights.items()}
 
     def weights(self, networks):
@@ -51,7 +53,7 @@ class RecordingBackend:
 
     def update(self, loss, networks, optimizer, *, max_grad_norm):
         def step(minibatch, coefficients):
-            self.minibatches.append(minibatch)
+            self.minibatches_seen.append(minibatch)
             self.coefficients.append(dict(coefficients))
             optimizer.steps += 1
             for array in networks.values():
@@ -68,9 +70,9 @@ class RecordingBackend:
         self.calls.append(f"put {' '.join(columns)}")
         return dict(columns)
 
-    def take(self, columns, indices):
-        self.calls.append("take")
-        return {name: column[indices] for name, column in columns.items()}
+    def minibatches(self, columns, order, bounds):
+        self.calls.append("minibatches")
+        return [{name: column[order[part]] for name, column in columns.items()} for part in bounds]
 
     def get(self, arrays):
         self.calls.append("get")
@@ -94,7 +96,7 @@ def test_every_epoch_sees_every_transition_once_in_an_order_of_its_own():
 
     learner_with(backend, num_epochs=2, minibatch_size=4).update(fragment(4, 2))
 
-    seen = [minibatch["rewards"] for minibatch in backend.minibatches]
+    seen = [minibatch["rewards"] for minibatch in backend.minibatches_seen]
     first, second = np.concatenate(seen[:2]), np.concatenate(seen[2:])
     assert [4, 4, 4, 4] == [len(rows) for rows in seen]
     np.testing.assert_array_equal(np.arange(8), np.sort(first))
@@ -107,7 +109,7 @@ def test_minibatches_are_of_equal_size_so_none_is_a_remainder_of_a_few():
 
     learner_with(backend, minibatch_size=8).update(fragment(17, 1))
 
-    assert [9, 8] == [len(minibatch["rewards"]) for minibatch in backend.minibatches]
+    assert [9, 8] == [len(minibatch["rewards"]) for minibatch in backend.minibatches_seen]
 
 
 def test_a_step_in_which_an_environment_reset_itself_is_not_trained_on():
@@ -116,7 +118,7 @@ def test_a_step_in_which_an_environment_reset_itself_is_not_trained_on():
 
     learner_with(backend).update(fragment(3, 2, is_transition=is_transition))
 
-    (minibatch,) = backend.minibatches
+    (minibatch,) = backend.minibatches_seen
     np.testing.assert_array_equal([0, 1, 3, 4], np.sort(minibatch["rewards"]))
 
 
@@ -127,7 +129,7 @@ def test_a_batch_without_transitions_is_skipped_and_publishes_nothing():
     told = learner.update(fragment(1, 1, is_transition=[[False]]))
 
     assert (0, 0, None) == (told.updates, told.version, told.weights)
-    assert [] == backend.minibatches
+    assert [] == backend.minibatches_seen
 
 
 def test_weights_are_published_each_time_so_many_updates_were_made():
@@ -168,7 +170,7 @@ def test_a_learner_goes_on_from_its_state_as_if_it_had_not_stopped():
     for _ in range(2):
         resumed.update(fragment(5, 1))
 
-    orders = [[m["rewards"].tolist() for m in backend.minibatches] for backend in (whole, first, second)]
+    orders = [[m["rewards"].tolist() for m in backend.minibatches_seen] for backend in (whole, first, second)]
     assert orders[0] == orders[1] + orders[2]
     assert uncut.weights().version == resumed.weights().version
     for name, array in uncut.weights().arrays.items():
@@ -207,6 +209,64 @@ def test_weights_that_a_finite_step_made_infinite_are_not_published():
         learner.update(fragment(2, 1))
 
 
+def test_modules_are_seeded_by_the_run_and_the_name_of_the_learner():
+    def seed_of(seed, name):
+        backend = RecordingBackend()
+        GradientLearner(backend, LearnerSpec({}, None, ("rewards",), 0.5), seed=seed, name=name)
+        return backend.seed
+
+    assert seed_of(3, "learner") == seed_of(3, "learner")
+    assert 3 == len({seed_of(3, "learner"), seed_of(4, "learner"), seed_of(3, "other")})
+
+
+# Part of the rows
+
+
+def learner_of(backend, part, **settings):
+    spec = LearnerSpec({"policy": MLP(1, 1, (2,))}, None, ("rewards",), 0.5, **settings)
+    return GradientLearner(backend, spec, seed=3, part=part)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_learners_with_a_part_each_have_all_rows_of_each_minibatch_between_them(size):
+    whole, parts = RecordingBackend(), [RecordingBackend() for _ in range(size)]
+
+    learner_with(whole, num_epochs=2, minibatch_size=8).update(fragment(17, 1))
+    for rank, backend in enumerate(parts):
+        learner_of(backend, Part(rank, size), num_epochs=2, minibatch_size=8).update(fragment(17, 1))
+
+    seen = zip(*(backend.minibatches_seen for backend in parts), strict=True)
+    for minibatch, shared in zip(whole.minibatches_seen, seen, strict=True):
+        assert minibatch["rewards"].tolist() == np.concatenate([part["rewards"] for part in shared]).tolist()
+    for minibatch, shares in zip(
+        whole.minibatches_seen, zip(*(b.coefficients for b in parts), strict=True), strict=True
+    ):
+        rows = [round(told[SHARE] * len(minibatch["rewards"])) for told in shares]
+        assert sum(rows) == len(minibatch["rewards"])
+        assert max(rows) - min(rows) <= 1
+
+
+def test_a_minibatch_with_fewer_rows_than_parts_is_taken_whole_by_each():
+    backends = [RecordingBackend() for _ in range(3)]
+
+    for rank, backend in enumerate(backends):
+        learner_of(backend, Part(rank, 3)).update(fragment(2, 1))
+
+    for backend in backends:
+        assert [2] == [len(minibatch["rewards"]) for minibatch in backend.minibatches_seen]
+        assert [1 / 3] == [told[SHARE] for told in backend.coefficients]
+
+
+def test_a_share_is_neither_a_metric_nor_told_to_a_loss_that_has_all_rows():
+    alone, one_of_two = RecordingBackend(), RecordingBackend()
+
+    learner_with(alone).update(fragment(2, 1))
+    told = learner_of(one_of_two, Part(0, 2)).update(fragment(2, 1))
+
+    assert SHARE not in alone.coefficients[0]
+    assert {"loss", "learning_rate"} == told.metrics.keys()
+
+
 # How often the device is asked for something
 
 
@@ -216,7 +276,7 @@ def test_a_batch_is_taken_once_an_epoch_and_metrics_are_fetched_once(num_epochs,
 
     learner_with(backend, num_epochs=num_epochs, minibatch_size=minibatch_size).update(fragment(4, 2))
 
-    assert ["put rewards", *["take"] * num_epochs, "get"] == backend.calls
+    assert ["put rewards", *["minibatches"] * num_epochs, "get"] == backend.calls
 
 
 # Coefficients
@@ -260,7 +320,7 @@ def test_epochs_end_after_the_one_whose_mean_divergence_is_above_the_limit():
 
     told = learner.update(fragment(4, 1))
 
-    assert 4 == len(backend.minibatches)  # the means of the epochs are 0.05 and 0.25
+    assert 4 == len(backend.minibatches_seen)  # the means of the epochs are 0.05 and 0.25
     assert 2 == told.metrics["epochs"]
     assert pytest.approx(0.15) == told.metrics["approx_kl"]
     assert 2.5 == told.metrics["loss"]  # the mean of 1, 2, 3 and 4: of the steps that were taken
@@ -272,7 +332,7 @@ def test_a_divergence_at_the_limit_does_not_stop():
 
     told = learner_with(backend, num_epochs=3, stop_above=("approx_kl", 0.25)).update(fragment(4, 1))
 
-    assert 3 == told.metrics["epochs"] == len(backend.minibatches)
+    assert 3 == told.metrics["epochs"] == len(backend.minibatches_seen)
 
 
 def test_no_epoch_is_counted_where_none_can_be_skipped():
@@ -295,7 +355,7 @@ def test_a_learner_that_stops_early_still_repeats_and_resumes():
     for _ in range(2):
         resumed.update(fragment(5, 1))
 
-    orders = [[m["rewards"].tolist() for m in backend.minibatches] for backend in (whole, first, second)]
+    orders = [[m["rewards"].tolist() for m in backend.minibatches_seen] for backend in (whole, first, second)]
     assert [6, 2, 4] == [len(order) for order in orders]
     assert orders[0] == orders[1] + orders[2]
 
@@ -323,7 +383,7 @@ def test_a_batch_is_prepared_once_with_all_its_rows_and_what_comes_out_is_learne
     told = learner.update(fragment(4, 1))
 
     assert [[0.0, 1.0, 2.0, 3.0]] == seen
-    for epoch in (backend.minibatches[:2], backend.minibatches[2:]):
+    for epoch in (backend.minibatches_seen[:2], backend.minibatches_seen[2:]):
         assert [0, 10, 20, 30] == sorted(np.concatenate([minibatch["rewards"] for minibatch in epoch]).tolist())
     assert pytest.approx(np.std([0, 1, 2, 3])) == told.metrics["spread"]
     assert 1 == backend.calls.count("get")
@@ -384,7 +444,7 @@ def test_normalizers_stay_as_they_are_while_an_update_learns_from_a_batch():
 
     class Watching(RecordingBackend):
         def load(self, networks, weights, *, strict=True):
-            during.append(len(self.minibatches))
+            during.append(len(self.minibatches_seen))
             super().load(networks, weights, strict=strict)
 
     normalizing(Watching(), num_epochs=3).update(sights([[[1.0, 2.0]], [[3.0, 4.0]]]))
@@ -422,7 +482,7 @@ def test_a_column_that_only_a_normalizer_reads_is_not_put_on_the_device():
     normalizing(backend).update(sights([[[1.0, 2.0]]]))
 
     assert "put rewards" == backend.calls[0]
-    assert {"rewards"} == backend.minibatches[0].keys()
+    assert {"rewards"} == backend.minibatches_seen[0].keys()
 
 
 def test_a_batch_that_lacks_what_a_normalizer_reads_is_refused_by_name():

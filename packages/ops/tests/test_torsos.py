@@ -10,10 +10,10 @@ from rheos.arrays.numpy_namespace import numpy_xp as xp
 from rheos.errors import SpaceError
 from rheos.networks.initial import initial_weights
 from rheos.networks.numpy_networks import NumpyNetworks
-from rheos.networks.specs import CNN, NATURE_FILTERS
+from rheos.networks.specs import CNN, NATURE_FILTERS, Native, ResNet
 from rheos.seeds import generator_for
 from rheos.spaces import ObservationAdapter
-from rheos_ops.torsos import OBSERVATION_NORMALIZER, ImageLayout, filters_for, make_torso
+from rheos_ops.torsos import OBSERVATION_NORMALIZER, ImageLayout, filters_for, make_native_torso, make_torso
 
 NUMBERS = gym.spaces.Box(-np.inf, np.inf, (3,), np.float32)
 IMAGE = gym.spaces.Box(0, 255, (36, 40, 3), np.uint8)
@@ -80,6 +80,49 @@ def test_a_stack_of_frames_becomes_channels_without_mixing_pixels():
 
     as_channels = np.moveaxis(inputs["observations"], 1, -1).astype(np.float32) / 255
     np.testing.assert_allclose(networks["cnn"](as_channels), features, atol=1e-6)
+
+
+def test_images_are_seen_by_a_residual_network_where_it_is_asked_for():
+    torso = make_torso(columns_of(IMAGE), is_residual=True)
+
+    features = torso(xp, networks_of(torso), samples(IMAGE))
+
+    assert {"resnet": ResNet((36, 40, 3))} == torso.networks
+    assert (4, torso.size) == features.shape
+
+
+def test_a_module_of_ones_own_gets_the_observations_as_floats_of_about_1():
+    space = gym.spaces.Dict(camera=IMAGE, speed=NUMBERS)
+    torso = make_native_torso(columns_of(space), "builtins:dict", 5, prefix="value_")
+    seen = {}
+
+    def module(inputs):
+        seen.update(inputs)
+        return np.zeros((4, 5), np.float32)
+
+    features = torso(xp, {"value_torso": module}, samples(space))
+
+    own = torso.networks["value_torso"]
+    assert isinstance(own, Native)
+    assert {name: column.shape for name, column in columns_of(space).items()} == own.make()
+    assert {name: (4, *column.shape) for name, column in columns_of(space).items()} == {
+        name: array.shape for name, array in seen.items()
+    }
+    assert all(array.dtype == np.float32 for array in seen.values())
+    assert 0.9 < max(array.max() for name, array in seen.items() if array.ndim == 4) <= 1.0
+    assert (4, torso.size) == features.shape
+    assert {"observations.camera"} == torso.images
+
+
+def test_a_module_of_ones_own_gets_a_single_column_as_it_is_and_never_the_mask():
+    space = gym.spaces.Dict(observation=NUMBERS, action_mask=gym.spaces.MultiBinary(2))
+    columns = ObservationAdapter(space, gym.spaces.Discrete(2)).columns
+    torso = make_native_torso(columns, "nowhere:nothing", 3)
+
+    features = torso(xp, {"torso": lambda x: 2.0 * x}, {"observations": np.ones((2, 3), np.float32)})
+
+    assert {"observations"} == torso.columns.keys()
+    np.testing.assert_array_equal(np.full((2, 3), 2.0), features)
 
 
 def test_bytes_that_are_no_image_are_scaled_numbers():

@@ -68,6 +68,15 @@ class PPOConfig:
     filters: tuple[tuple[int, int, int], ...] | None = setting(
         None, minimum=1, help="channels, size and stride of each convolution; null: Nature's, or smaller ones that fit"
     )
+    torso: str | None = setting(
+        None,
+        allow_empty=False,
+        help="what sees observations: resnet, the one of IMPALA, for images; package.module:function, which makes a"
+        " torch module or Keras model of your own; null: a CNN for images, numbers as they are",
+    )
+    torso_outputs: int | None = setting(
+        None, minimum=1, unit="features", help="what a module of your own gives; null where there is none"
+    )
     initial_log_std: float = setting(
         0.0, help="log of the policy's standard deviation at the start, in units where a bounded action is in [-1, 1]"
     )

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from rheos.arrays.namespace import Array, ArrayNamespace
 from rheos.backend import Networks
+from rheos.errors import ConfigError
 from rheos.networks.specs import MLP, Activation, NetworkSpec, Normalizer, Parameter
 from rheos.policies import PolicySpec
-from rheos.spaces import ActionAdapter, ObservationAdapter, Spaces
+from rheos.spaces import ActionAdapter, Column, ObservationAdapter, Spaces
 from rheos_ops.distributions import Categorical, Distribution, MultiCategorical, distribution_for
-from rheos_ops.torsos import Torso, make_torso
+from rheos_ops.torsos import NativeTorso, Torso, make_native_torso, make_torso
 from rheos_ppo.config import PPOConfig
 
 __all__ = ["REWARD_NORMALIZER", "ActorCritic", "actor_critic", "ppo_policy"]
@@ -20,6 +21,7 @@ REWARD_NORMALIZER = "reward_normalizer"
 """The name of the network that normalises rewards."""
 
 _HIDDEN_SIZES = (64, 64)
+_RESIDUAL = "resnet"
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,8 @@ class ActorCritic:
 
     distribution: Distribution
     networks: Mapping[str, NetworkSpec]
-    policy_torso: Torso
-    value_torso: Torso
+    policy_torso: Torso | NativeTorso
+    value_torso: Torso | NativeTorso
     """The policy's own where they share it."""
     has_mask: bool = False
     """Whether the column `action_mask` says which actions are allowed."""
@@ -75,7 +77,9 @@ class ActorCritic:
         """Give the most probable actions."""
         return {"actions": self.distribution.mode(xp, self.params(xp, networks, inputs))}
 
-    def _features(self, xp: ArrayNamespace, networks: Networks, inputs: Mapping[str, Array], torso: Torso) -> Array:
+    def _features(
+        self, xp: ArrayNamespace, networks: Networks, inputs: Mapping[str, Array], torso: Torso | NativeTorso
+    ) -> Array:
         features = torso(xp, networks, inputs)
         return networks["trunk"](features) if "trunk" in self.networks else features
 
@@ -96,16 +100,14 @@ def actor_critic(spaces: Spaces, config: PPOConfig) -> ActorCritic:
 
     Raises:
         SpaceError: if PPO cannot take a space; the message gives the path of the leaf and the reason.
+        ConfigError: if settings of the torso contradict each other.
     """
     columns = ObservationAdapter(spaces.observation, spaces.action).columns
     distribution = distribution_for(ActionAdapter(spaces.action), squash=config.squash_actions)
 
-    def torso(prefix: str) -> Torso:
-        return make_torso(columns, prefix=prefix, filters=config.filters, normalizes=config.normalize_observations)
-
-    policy_torso = torso("")
+    policy_torso = _torso(columns, config)
     is_shared = bool(policy_torso.images) if config.shared_trunk is None else config.shared_trunk
-    value_torso = policy_torso if is_shared else torso("value_")
+    value_torso = policy_torso if is_shared else _torso(columns, config, prefix="value_")
     hidden = config.hidden_sizes
     if hidden is None:
         hidden = () if policy_torso.is_only_images else _HIDDEN_SIZES
@@ -123,6 +125,32 @@ def actor_critic(spaces: Spaces, config: PPOConfig) -> ActorCritic:
     if config.normalize_rewards:
         networks[REWARD_NORMALIZER] = Normalizer(1)
     return ActorCritic(distribution, networks, policy_torso, value_torso, has_mask="action_mask" in columns)
+
+
+def _torso(columns: Mapping[str, Column], config: PPOConfig, *, prefix: str = "") -> Torso | NativeTorso:
+    reference, size = config.torso, config.torso_outputs
+    is_own = reference is not None and reference != _RESIDUAL
+    others = {
+        "algo.filters": config.filters is not None and reference is not None,
+        "algo.normalize_observations": config.normalize_observations and is_own,
+        "algo.torso_outputs": size is not None and not is_own,
+    }
+    for name, is_without_effect in others.items():
+        if is_without_effect:
+            raise ConfigError(f"{name} has no effect with algo.torso={reference or 'null'}: leave it at its default.")
+    if reference is None or not is_own:
+        return make_torso(
+            columns,
+            prefix=prefix,
+            filters=config.filters,
+            is_residual=reference == _RESIDUAL,
+            normalizes=config.normalize_observations,
+        )
+    if ":" not in reference:
+        raise ConfigError(f"algo.torso: got {reference!r}, expected resnet, package.module:function, or null.")
+    if size is None:
+        raise ConfigError(f"algo.torso_outputs: expected the number of features that {reference} gives, got null.")
+    return make_native_torso(columns, reference, size, prefix=prefix)
 
 
 def ppo_policy(spaces: Spaces, config: PPOConfig) -> PolicySpec:

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from rheos.errors import ConfigError
+from rheos_torch.export import export
 from rheos_torch.gradients import check_compiler, compiled_gradients, eager_gradients
+from rheos_torch.moving import MovingBuffers
 from rheos_torch.namespace import TorchNamespace
 from rheos_torch.networks import TorchNetworks
-from rheos_torch.optimizer import TorchAdam
+from rheos_torch.optimizers import TorchOptimizer, make_optimizer
+from rheos_torch.processes import Group, MeetingPlace, devices_of
 
 if TYPE_CHECKING:
-    import numpy as np
+    from pathlib import Path
+
     import numpy.typing as npt
 
     from rheos.arrays.namespace import ArrayNamespace
-    from rheos.backend import Adam, Backend, Function, Loss
+    from rheos.backend import Backend, Function, Loss, OptimizerSpec
     from rheos.networks.specs import NetworkSpec
 
 __all__ = ["TorchBackend", "make_backend"]
@@ -38,8 +44,11 @@ class TorchBackend:
         device: where weights and batches lie, as torch spells it: "cpu", "cuda", "cuda:1".
         mode: "eager"; "graph", which compiles each loss with its gradient when it is first called: an update of small
             networks takes half the time then, after a wait of tens of seconds; or "auto", which is eager here.
+            What `infer` makes is eager in every mode: compiled, small networks took as long or longer.
         threads: how many threads torch may use, in the whole process; 1 makes a run repeat bit for bit, and
             is the fastest for small networks.
+        compiler: what `torch.compile` hands its graphs to in the mode "graph". "aot_eager" runs them operation by
+            operation, as a test may: it compiles sooner, and needs no C++ compiler.
 
     Raises:
         ConfigError: if torch has no such device, the mode is none of these, or `graph` finds no compiler.
@@ -47,19 +56,30 @@ class TorchBackend:
 
     name = "torch"
 
-    def __init__(self, device: str = "cpu", mode: str = "auto", *, threads: int = 1) -> None:
+    def __init__(
+        self, device: str = "cpu", mode: str = "auto", *, threads: int = 1, compiler: str = "inductor"
+    ) -> None:
         if mode not in ("auto", "eager", "graph"):
             raise ConfigError(f"backend.mode: got {mode!r}, expected one of auto, eager, graph.")
         self.device = _checked_device(device)
-        if mode == "graph" and torch.device(device).type == "cpu":
+        if mode == "graph" and compiler == "inductor" and torch.device(device).type == "cpu":
             check_compiler()
         self.xp: ArrayNamespace = TorchNamespace(device)
-        self._make_gradients = compiled_gradients if mode == "graph" else eager_gradients
+        self.num_compilations = 0
+        self._make_gradients = (
+            partial(compiled_gradients, compiler=compiler, on_compiled=self._count)
+            if mode == "graph"
+            else eager_gradients
+        )
+        self._group: Group | None = None
+        self._meeting_place: MeetingPlace | None = None
         torch.set_num_threads(threads)
 
-    def build(self, specs: Mapping[str, NetworkSpec], weights: Mapping[str, npt.NDArray[np.float32]]) -> TorchNetworks:
-        """Build native modules that start from `weights`."""
-        return TorchNetworks(specs, weights, self.device)
+    def build(
+        self, specs: Mapping[str, NetworkSpec], weights: Mapping[str, npt.NDArray[np.float32]], *, seed: int = 0
+    ) -> TorchNetworks:
+        """Build native modules that start from `weights`, or a `Native` one from its own, drawn with `seed`."""
+        return TorchNetworks(specs, weights, self.device, seed=seed)
 
     def weights(self, networks: TorchNetworks) -> dict[str, npt.NDArray[np.float32]]:
         """Return a copy of all weights by canonical name."""
@@ -71,12 +91,12 @@ class TorchBackend:
         """Overwrite all weights, or without `strict` those that are given; a wrong one is a `ShapeError`."""
         networks.load(weights, strict=strict)
 
-    def optimizer(self, spec: Adam, networks: TorchNetworks) -> TorchAdam:
+    def optimizer(self, spec: OptimizerSpec, networks: TorchNetworks) -> TorchOptimizer:
         """Make an optimizer over every trainable weight of the networks."""
-        return TorchAdam(spec, networks)
+        return make_optimizer(spec, networks)
 
     def update(
-        self, loss: Loss, networks: Mapping[str, torch.nn.Module], optimizer: TorchAdam, *, max_grad_norm: float | None
+        self, loss: Loss, networks: Mapping[str, nn.Module], optimizer: TorchOptimizer, *, max_grad_norm: float | None
     ) -> Callable[[Mapping[str, Tensor], Mapping[str, float]], dict[str, Tensor]]:
         """Join a loss with gradients, clipping by global norm and a step: `(batch, coefficients) -> metrics`.
 
@@ -84,18 +104,30 @@ class TorchBackend:
         A gradient that is not finite changes neither weights nor optimizer, and shows in the metric
         `grad_norm` (before clipping).
         """
-        gradients = self._make_gradients(loss, self.xp, networks, optimizer.networks, max_grad_norm)
+        trained, group = optimizer.networks, self._group
+        gradients = self._make_gradients(loss, self.xp, networks, trained, max_grad_norm, group)
+        moving = MovingBuffers(trained)
 
         def update(batch: Mapping[str, Tensor], coefficients: Mapping[str, float]) -> dict[str, Tensor]:
+            before = moving.copies()
             metrics = gradients(batch, coefficients)
             is_spoilt = torch.isfinite(metrics["grad_norm"]).logical_not()
-            optimizer.step(coefficients["learning_rate"], skip=is_spoilt.to(torch.float32))
+            optimizer.step(coefficients["learning_rate"], is_spoilt)
+            moving.settle(before, is_spoilt, group)
             return metrics
 
         return update
 
+    @torch.no_grad()
+    def polyak(self, target: TorchNetworks, source: TorchNetworks, tau: float) -> None:
+        """Move all weights of networks towards those of others: (1 - tau) target + tau source."""
+        target.flat.lerp_(source.flat, tau)
+        goals = source.fixed
+        for name, tensor in target.fixed.items():
+            tensor.lerp_(goals[name], tau)
+
     def infer(
-        self, function: Function, networks: Mapping[str, torch.nn.Module]
+        self, function: Function, networks: Mapping[str, nn.Module]
     ) -> Callable[[Mapping[str, npt.NDArray[np.generic]]], dict[str, npt.NDArray[np.generic]]]:
         """Make a function from NumPy inputs to NumPy outputs, without gradients."""
 
@@ -109,14 +141,52 @@ class TorchBackend:
         """Copy columns to the device, dtypes kept."""
         return {name: torch.tensor(column, device=self.device) for name, column in columns.items()}
 
-    def take(self, columns: Mapping[str, Tensor], indices: npt.NDArray[np.integer[Any]]) -> dict[str, Tensor]:
-        """Return the rows with these indices of every column."""
-        rows = torch.tensor(indices, device=self.device)
-        return {name: torch.index_select(column, 0, rows) for name, column in columns.items()}
+    def minibatches(
+        self, columns: Mapping[str, Tensor], order: npt.NDArray[np.integer[Any]], bounds: Sequence[slice]
+    ) -> Iterator[dict[str, Tensor]]:
+        """Give the rows of columns in another order, cut into minibatches: views of one copy of all these rows."""
+        parts = [order[part] for part in bounds]
+        rows = torch.tensor(np.concatenate(parts), device=self.device)
+        sizes = [len(part) for part in parts]
+        cut = [torch.split(torch.index_select(column, 0, rows), sizes) for column in columns.values()]
+        for minibatch in zip(*cut, strict=True):
+            yield dict(zip(columns, minibatch, strict=True))
 
     def get(self, arrays: Mapping[str, Tensor]) -> dict[str, npt.NDArray[np.generic]]:
         """Copy native arrays to NumPy arrays."""
         return {name: array.detach().to("cpu", copy=True).numpy() for name, array in arrays.items()}
+
+    def export(
+        self,
+        function: Function,
+        networks: Mapping[str, nn.Module],
+        inputs: Mapping[str, npt.NDArray[np.generic]],
+        path: Path,
+        to: str,
+    ) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+        """Write a function with its networks as a file, a program of `torch.export` or ONNX, that runs on the CPU."""
+        return export(function, networks, inputs, path, to)
+
+    def devices(self, processes: int) -> tuple[str, ...]:
+        """Return the device of each of so many processes that learn together: a GPU each, or the CPU."""
+        return devices_of(self.device, processes)
+
+    def meet(self) -> str:
+        """Open a place where processes find each other, as long as this one is there, and return its address."""
+        self._meeting_place = MeetingPlace()
+        return self._meeting_place.address
+
+    def join(self, rank: int, size: int, address: str) -> None:
+        """Wait for the other processes; what `update` makes from then on sums over all of them."""
+        self._group = Group(rank, size, address, self.device)
+
+    def leave(self) -> None:
+        """Break off from the other processes."""
+        if self._group is not None:
+            self._group.leave()
+
+    def _count(self, graphs: int) -> None:
+        self.num_compilations += graphs
 
 
 def _checked_device(device: str) -> str:

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rheos.arrays.namespace import ArrayNamespace
-from rheos.arrays.recurrence import doubling
+from rheos.arrays.namespace import Array, ArrayNamespace, Arrays, Step
+from rheos.arrays.recurrence import doubling, looping
 
 __all__ = ["TorchNamespace", "torch_xp"]
 
@@ -154,6 +154,9 @@ class TorchNamespace:
 
     def linear_recurrence(self, a: Tensor, b: Tensor, *, reverse: builtins.bool = False, axis: int = 0) -> Any:
         return doubling(self, a, b, reverse=reverse, axis=axis)
+
+    def scan(self, step: Step, state: Arrays, inputs: Arrays) -> tuple[Arrays, Array]:
+        return looping(self, step, state, inputs)
 
     def matmul(self, x: Tensor, y: Tensor) -> Tensor:
         return torch.matmul(x, y)

@@ -16,5 +16,6 @@ def rheos_backends() -> list[BackendSpec]:
             name="torch",
             summary="PyTorch, on CPU or GPU",
             factory="rheos_torch.backend:make_backend",
+            export_formats=("torch", "onnx"),
         )
     ]

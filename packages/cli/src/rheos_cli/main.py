@@ -21,6 +21,7 @@ COMMANDS = {
     "train": ("rheos_cli.commands.train", "train an algorithm: rheos train algo=ppo env=cartpole"),
     "resume": ("rheos_cli.commands.resume", "go on with a run that was cut, or shall do more"),
     "eval": ("rheos_cli.commands.evaluate", "play episodes with the weights of a run"),
+    "export": ("rheos_cli.commands.export", "write the policy of a run as ONNX, torch.export or SavedModel"),
     "plot": ("rheos_cli.commands.plot", "draw the learning curves of runs"),
     "list": ("rheos_cli.commands.list", "what is installed: algorithms, environments, backends, executors, loggers"),
     "info": ("rheos_cli.commands.info", "what a name is, where it comes from, and its settings"),

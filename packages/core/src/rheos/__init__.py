@@ -9,15 +9,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rheos.backend import SGD as SGD
     from rheos.backend import Adam as Adam
+    from rheos.backend import AdamW as AdamW
+    from rheos.backend import RMSProp as RMSProp
     from rheos.batches import Batch as Batch
     from rheos.batches import BatchInfo as BatchInfo
     from rheos.batches import Episode as Episode
     from rheos.environments.environment import Environment as Environment
     from rheos.errors import RheosError as RheosError
+    from rheos.networks.specs import CNN as CNN
+    from rheos.networks.specs import GRU as GRU
+    from rheos.networks.specs import LSTM as LSTM
     from rheos.networks.specs import MLP as MLP
     from rheos.networks.specs import Activation as Activation
+    from rheos.networks.specs import Heads as Heads
+    from rheos.networks.specs import Native as Native
+    from rheos.networks.specs import Normalizer as Normalizer
     from rheos.networks.specs import Parameter as Parameter
+    from rheos.networks.specs import ResNet as ResNet
+    from rheos.networks.specs import Tree as Tree
     from rheos.plugins.hooks import hookimpl as hookimpl
     from rheos.policies import PolicySpec as PolicySpec
     from rheos.reports import LearnerReport as LearnerReport
@@ -26,6 +37,7 @@ if TYPE_CHECKING:
     from rheos.runs.context import RunContext as RunContext
     from rheos.runs.evaluation import evaluate as evaluate
     from rheos.runs.evaluation_result import EvaluationResult as EvaluationResult
+    from rheos.runs.exporting import export_policy as export_policy
     from rheos.runs.policy import Policy as Policy
     from rheos.runs.policy import load_policy as load_policy
     from rheos.runs.resuming import resume as resume
@@ -56,34 +68,46 @@ _HOMES = {
     "Actor": "rheos.streams.actors",
     "ActorGroup": "rheos.streams.actors",
     "Adam": "rheos.backend",
+    "AdamW": "rheos.backend",
     "Batch": "rheos.batches",
     "BatchInfo": "rheos.batches",
+    "CNN": "rheos.networks.specs",
     "EndOfShard": "rheos.streams.actors",
     "Environment": "rheos.environments.environment",
     "Episode": "rheos.batches",
     "EvaluationResult": "rheos.runs.evaluation_result",
     "FailurePolicy": "rheos.scheduler.recovery",
     "Flow": "rheos.scheduler.flow",
+    "GRU": "rheos.networks.specs",
+    "Heads": "rheos.networks.specs",
+    "LSTM": "rheos.networks.specs",
     "LearnerReport": "rheos.reports",
     "MLP": "rheos.networks.specs",
+    "Native": "rheos.networks.specs",
+    "Normalizer": "rheos.networks.specs",
     "NotReady": "rheos.streams.actors",
     "Parameter": "rheos.networks.specs",
     "Placement": "rheos.streams.actors",
     "Policy": "rheos.runs.policy",
     "PolicySpec": "rheos.policies",
     "Published": "rheos.streams.actors",
+    "RMSProp": "rheos.backend",
     "Report": "rheos.reports",
+    "ResNet": "rheos.networks.specs",
     "RheosError": "rheos.errors",
     "Route": "rheos.streams.actors",
     "RunContext": "rheos.runs.context",
     "RunResult": "rheos.runs.status",
     "RunState": "rheos.runs.status",
+    "SGD": "rheos.backend",
     "ShardedStream": "rheos.streams.stream",
     "Spaces": "rheos.spaces",
     "Stream": "rheos.streams.stream",
+    "Tree": "rheos.networks.specs",
     "Weights": "rheos.reports",
     "concurrently": "rheos.streams.stream",
     "evaluate": "rheos.runs.evaluation",
+    "export_policy": "rheos.runs.exporting",
     "from_actors": "rheos.streams.stream",
     "from_items": "rheos.streams.stream",
     "generator_for": "rheos.seeds",
@@ -96,11 +120,16 @@ _HOMES = {
 }
 
 __all__ = [
+    "CNN",
+    "GRU",
+    "LSTM",
     "MLP",
+    "SGD",
     "Activation",
     "Actor",
     "ActorGroup",
     "Adam",
+    "AdamW",
     "Batch",
     "BatchInfo",
     "EndOfShard",
@@ -109,14 +138,19 @@ __all__ = [
     "EvaluationResult",
     "FailurePolicy",
     "Flow",
+    "Heads",
     "LearnerReport",
+    "Native",
+    "Normalizer",
     "NotReady",
     "Parameter",
     "Placement",
     "Policy",
     "PolicySpec",
     "Published",
+    "RMSProp",
     "Report",
+    "ResNet",
     "RheosError",
     "Route",
     "RunContext",
@@ -125,9 +159,11 @@ __all__ = [
     "ShardedStream",
     "Spaces",
     "Stream",
+    "Tree",
     "Weights",
     "concurrently",
     "evaluate",
+    "export_policy",
     "from_actors",
     "from_items",
     "generator_for",

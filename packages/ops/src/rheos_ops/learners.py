@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +12,13 @@ import numpy.typing as npt
 
 from rheos import Batch, LearnerReport, Weights
 from rheos.arrays.namespace import Array, ArrayNamespace
-from rheos.backend import Adam
+from rheos.backend import Adam, OptimizerSpec
 from rheos.errors import RheosError, ShapeError
 from rheos.networks.initial import initial_weights
 from rheos.networks.specs import Normalizer
 from rheos.plugins import make_backend
 from rheos.seeds import generator_for
+from rheos_ops.minibatches import SHARE, Part, WeightedLoss, minibatch_bounds
 from rheos_ops.normalization import NormalizerSpec, RunningMoments
 from rheos_ops.schedules import Constant, Schedule
 
@@ -50,7 +50,7 @@ class LearnerSpec:
     coefficients: Mapping[str, float | Schedule] = field(default_factory=dict)
     """What the loss gets as its coefficients, beside `learning_rate`. A schedule is a function of the env steps
     learned from before the batch, so it holds for all steps of an update."""
-    optimizer: Adam = field(default_factory=Adam)
+    optimizer: OptimizerSpec = field(default_factory=Adam)
     max_grad_norm: float | None = None
     """Gradients are scaled down to this global L2 norm; None leaves them as they are."""
     num_epochs: int = 1
@@ -69,7 +69,15 @@ class LearnerSpec:
 
 
 def make_learner(context: RunContext[Any], spec: LearnerSpec) -> GradientLearner:
-    """Join an algorithm's learner with the backend that the run names; called where the learner lives."""
+    """Join an algorithm's learner with the backend that the run names; called where the learner lives.
+
+    Raises:
+        ConfigError: if the backend does not have the mode or the device, or cannot learn in so many processes.
+    """
+    if context.backend.processes > 1:
+        from rheos_ops.parallel_learners import ParallelLearner  # which imports this module
+
+        return ParallelLearner(context.backend, spec, device=context.device, seed=context.seed)
     return GradientLearner(make_backend(context.backend, context.device), spec, seed=context.seed)
 
 
@@ -81,12 +89,16 @@ class GradientLearner:
         spec: networks, loss and how often.
         seed: of the run; initial weights and minibatches derive from it and `name`.
         name: of the actor.
+        part: of every minibatch that this learner computes on, where others that `backend` has joined compute on the
+            rest; all get the same batches.
 
     Raises:
         ValueError: if a normalizer names a network that is none.
     """
 
-    def __init__(self, backend: Backend, spec: LearnerSpec, *, seed: int, name: str = "learner") -> None:
+    def __init__(
+        self, backend: Backend, spec: LearnerSpec, *, seed: int, name: str = "learner", part: Part | None = None
+    ) -> None:
         self._backend = backend
         self._spec = spec
         self._schedules = {
@@ -95,9 +107,12 @@ class GradientLearner:
         }
         self._moments = {name: RunningMoments((_normalizer_size(spec, name),)) for name in spec.normalizers}
         initial = initial_weights(spec.networks, generator_for(seed, name, "weights"))
-        self._networks = backend.build(spec.networks, initial)
+        modules_seed = int(generator_for(seed, name, "modules").integers(2**31))
+        self._networks = backend.build(spec.networks, initial, seed=modules_seed)
         self._optimizer = backend.optimizer(spec.optimizer, self._networks)
-        self._step = backend.update(spec.loss, self._networks, self._optimizer, max_grad_norm=spec.max_grad_norm)
+        loss = spec.loss if part is None else WeightedLoss(spec.loss)
+        self._step = backend.update(loss, self._networks, self._optimizer, max_grad_norm=spec.max_grad_norm)
+        self._part = part
         self._generator = generator_for(seed, name, "minibatches")
         self._version = 0
         self._env_steps = 0
@@ -118,8 +133,7 @@ class GradientLearner:
                 afterwards; nothing is published then.
         """
         spec = self._spec
-        learned_from = dict.fromkeys(normalizer.column for normalizer in spec.normalizers.values())
-        rows = transitions(batch, tuple(dict.fromkeys((*spec.columns, *learned_from))))
+        rows = transitions(batch, self._columns)
         count = len(next(iter(rows.values())))
         if count == 0:
             self._env_steps += batch.info.env_steps
@@ -173,18 +187,27 @@ class GradientLearner:
         for name, moments in self._moments.items():
             moments.load_state_dict(state["moments"][name])
 
+    @property
+    def _columns(self) -> tuple[str, ...]:
+        """All columns that are read."""
+        learned_from = (normalizer.column for normalizer in self._spec.normalizers.values())
+        return tuple(dict.fromkeys((*self._spec.columns, *learned_from)))
+
     def _epochs(
         self, columns: Mapping[str, Array], count: int, coefficients: Mapping[str, float]
     ) -> tuple[list[dict[str, Array]], int]:
         """Take the gradient steps; return their metrics, still on the device, and how many epochs were made."""
-        bounds = _bounds(count, self._spec.minibatch_size or count)
+        bounds = minibatch_bounds(count, self._spec.minibatch_size or count)
+        told: list[Mapping[str, float]] = [coefficients] * len(bounds)
+        if self._part is not None:
+            own = [self._part.of(minibatch) for minibatch in bounds]
+            bounds = [rows for rows, _ in own]
+            told = [{**coefficients, SHARE: share} for _, share in own]
         steps: list[dict[str, Array]] = []
         for epoch in range(1, self._spec.num_epochs + 1):
-            shuffled = self._backend.take(columns, self._generator.permutation(count))
             begin = len(steps)
-            for minibatch in bounds:
-                rows = {name: column[minibatch] for name, column in shuffled.items()}
-                steps.append(self._step(rows, coefficients))
+            minibatches = self._backend.minibatches(columns, self._generator.permutation(count), bounds)
+            steps.extend(map(self._step, minibatches, told))
             if epoch < self._spec.num_epochs and self._is_enough(steps[begin:]):
                 return steps, epoch
         return steps, self._spec.num_epochs
@@ -266,14 +289,6 @@ def transitions(batch: Batch, names: tuple[str, ...]) -> Columns:
         kept = np.flatnonzero(is_transition)
         rows = {name: column[kept] for name, column in rows.items()}
     return rows
-
-
-def _bounds(count: int, minibatch_size: int) -> list[slice]:
-    """Cut `count` rows into parts whose sizes differ by at most one, the larger ones first."""
-    parts = max(1, round(count / minibatch_size))
-    size, larger = divmod(count, parts)
-    starts = [index * size + min(index, larger) for index in range(parts + 1)]
-    return [slice(start, end) for start, end in pairwise(starts)]
 
 
 def _normalizer_size(spec: LearnerSpec, name: str) -> int:

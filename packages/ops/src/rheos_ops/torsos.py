@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property, partial
 from math import prod
+from typing import Any
 
 from rheos.arrays.namespace import Array, ArrayNamespace
 from rheos.backend import Networks
 from rheos.errors import SpaceError
-from rheos.networks.specs import CNN, NATURE_FILTERS, NetworkSpec, Normalizer
+from rheos.networks.specs import CNN, NATURE_FILTERS, Native, NetworkSpec, Normalizer, ResNet
 from rheos.networks.weights import weight_shapes
+from rheos.plugins.resolving import resolve
 from rheos.spaces import Column
 
-__all__ = ["OBSERVATION_NORMALIZER", "ImageLayout", "Torso", "filters_for", "make_torso"]
+__all__ = [
+    "OBSERVATION_NORMALIZER",
+    "ImageLayout",
+    "NativeTorso",
+    "Torso",
+    "filters_for",
+    "make_native_torso",
+    "make_torso",
+]
 
 Filters = tuple[tuple[int, int, int], ...]
 """Channels, kernel size and stride of each convolution."""
@@ -67,20 +78,20 @@ class Torso:
     networks: Mapping[str, NetworkSpec]
     """The torso's own networks by name."""
     images: Mapping[str, tuple[str, ImageLayout]]
-    """Of each column that is an image: the name of its CNN, and its layout."""
+    """Of each column that is an image: the name of its encoder, and its layout."""
 
     @property
     def size(self) -> int:
         """The number of features."""
         sizes = (
-            self._cnn(name).outputs if name in self.images else prod(column.shape)
+            self._encoder(name).outputs if name in self.images else prod(column.shape)
             for name, column in self.columns.items()
         )
         return sum(sizes)
 
     @property
     def is_only_images(self) -> bool:
-        """Whether every column is an image, so that the features are a CNN's."""
+        """Whether every column is an image, so that the features are an encoder's."""
         return self.columns.keys() == self.images.keys()
 
     def __call__(self, xp: ArrayNamespace, networks: Networks, inputs: Mapping[str, Array]) -> Array:
@@ -89,8 +100,7 @@ class Torso:
         return features[0] if len(features) == 1 else xp.concat(features, axis=-1)
 
     def _features(self, xp: ArrayNamespace, networks: Networks, name: str, column: Column, x: Array) -> Array:
-        if column.dtype.kind != "f":
-            x = xp.astype(x, xp.float32) * column.scale
+        x = _as_floats(xp, column, x)
         if name in self.images:
             network, layout = self.images[name]
             if len(layout.axes) > 2:
@@ -104,37 +114,109 @@ class Torso:
     def _normalizes(self) -> bool:
         return OBSERVATION_NORMALIZER in self.networks
 
-    def _cnn(self, column: str) -> CNN:
+    def _encoder(self, column: str) -> CNN | ResNet:
         spec = self.networks[self.images[column][0]]
-        assert isinstance(spec, CNN)
+        assert isinstance(spec, CNN | ResNet)
         return spec
 
 
+@dataclass(frozen=True)
+class NativeTorso:
+    """A module of the user's own in place of the encoders, called with observations as the environment gives them.
+
+    The module gets one array float32 `[N, *shape]` (bytes scaled to [0, 1]), or where observations have several columns
+    a dict of them, and gives features `[N, size]`.
+    """
+
+    columns: Mapping[str, Column]
+    """The columns that are read, without the action mask."""
+    network: str
+    """The name of the module among the networks."""
+    module: Native
+    size: int
+    """The number of features."""
+
+    is_only_images = True
+    """True: what follows are the heads alone."""
+
+    @property
+    def networks(self) -> Mapping[str, NetworkSpec]:
+        """The module by its name."""
+        return {self.network: self.module}
+
+    @cached_property
+    def images(self) -> frozenset[str]:
+        """The columns that are images."""
+        return frozenset(name for name, column in self.columns.items() if _is_image(column))
+
+    def __call__(self, xp: ArrayNamespace, networks: Networks, inputs: Mapping[str, Array]) -> Array:
+        """Return the features `[N, size]` of observation columns `[N, ...]`."""
+        arrays = {name: _as_floats(xp, column, inputs[name]) for name, column in self.columns.items()}
+        return networks[self.network](next(iter(arrays.values())) if len(arrays) == 1 else arrays)
+
+
+def make_native_torso(columns: Mapping[str, Column], reference: str, size: int, *, prefix: str = "") -> NativeTorso:
+    """Make a torso of a module of the user's own.
+
+    Args:
+        columns: of an `ObservationAdapter`; an action mask among them is passed over.
+        reference: `"module:function"`; called with the shapes of the columns by name (without the axis of the rows),
+            and makes a `torch.nn.Module`, or a Keras model that is built.
+        size: the number of features that the module gives.
+        prefix: of the module's name, so that two torsos have weights of their own.
+    """
+    read = _without_mask(columns)
+    shapes = {name: column.shape for name, column in read.items()}
+    return NativeTorso(read, f"{prefix}torso", Native(partial(_make_module, reference, shapes)), size)
+
+
+def _make_module(reference: str, shapes: Mapping[str, tuple[int, ...]]) -> Any:
+    return resolve(reference, "the torso")(shapes)
+
+
+def _without_mask(columns: Mapping[str, Column]) -> dict[str, Column]:
+    return {name: column for name, column in columns.items() if name != "action_mask"}
+
+
+def _as_floats(xp: ArrayNamespace, column: Column, x: Array) -> Array:
+    return x if column.dtype.kind == "f" else xp.astype(x, xp.float32) * column.scale
+
+
+def _is_image(column: Column) -> bool:
+    return column.dtype.kind != "f" and 2 <= len(column.shape) <= 4
+
+
 def make_torso(
-    columns: Mapping[str, Column], *, prefix: str = "", filters: Filters | None = None, normalizes: bool = False
+    columns: Mapping[str, Column],
+    *,
+    prefix: str = "",
+    filters: Filters | None = None,
+    is_residual: bool = False,
+    normalizes: bool = False,
 ) -> Torso:
     """Make the torso for the columns of an `ObservationAdapter`.
 
     Args:
         columns: of the adapter; an action mask among them is passed over.
-        prefix: of the names of the CNNs, so that two torsos have weights of their own.
+        prefix: of the names of the encoders, so that two torsos have weights of their own.
         filters: of every CNN; None chooses them by the size of the image.
+        is_residual: whether images are seen by a `ResNet` each, in place of a CNN.
         normalizes: whether numbers (not images) are normalised; all torsos share the statistics.
 
     Raises:
         SpaceError: if the filters do not fit an image.
     """
-    read = {name: column for name, column in columns.items() if name != "action_mask"}
+    read = _without_mask(columns)
     networks: dict[str, NetworkSpec] = {}
     images: dict[str, tuple[str, ImageLayout]] = {}
     for name, column in read.items():
-        if column.dtype.kind != "f" and 2 <= len(column.shape) <= 4:
+        if _is_image(column):
             layout = ImageLayout.of(column.shape)
             if filters is None and min(layout.shape[:2]) < _SMALLEST_IMAGE:
                 continue
-            network = f"{prefix}cnn{name.removeprefix('observations')}"
+            network = f"{prefix}{'resnet' if is_residual else 'cnn'}{name.removeprefix('observations')}"
             images[name] = (network, layout)
-            networks[network] = _fitting_cnn(name, layout, filters)
+            networks[network] = ResNet(layout.shape) if is_residual else _fitting_cnn(name, layout, filters)
     numbers = read.get("observations")
     if normalizes and numbers is not None and numbers.dtype.kind == "f":
         networks[OBSERVATION_NORMALIZER] = Normalizer(prod(numbers.shape))

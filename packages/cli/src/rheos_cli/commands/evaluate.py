@@ -7,13 +7,17 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from rheos.errors import UsageError
 
 if TYPE_CHECKING:
     from rheos.environments.watching import Frame
     from rheos.runs.evaluation_result import EvaluationResult
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["TAKES_OVERRIDES", "acting_settings", "add_arguments", "run"]
+
+TAKES_OVERRIDES = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +27,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--episodes", type=int, default=20, metavar="N", help="how many episodes (default: 20)")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the environments (default: 0)")
-    parser.add_argument("--device", default="cpu", help="where large networks act (default: cpu)")
     parser.add_argument(
         "--video",
         nargs="?",
@@ -33,6 +36,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="film the first episode; by default eval.mp4 in the run's folder",
     )
     parser.add_argument("--json", action="store_true", help="print JSON, with the return of every episode")
+    parser.usage = "rheos eval RUN [key=value ...] [--episodes N] [--seed S] [--video [FILE.mp4]] [--json]"
+    parser.epilog = "\n".join(
+        [
+            "who acts, whichever backend trained:",
+            "  backend=tf  backend.mode=eager  device=cuda",
+            "",
+            "By default small networks act in NumPy, and others on the backend of the run.",
+        ]
+    )
+
+
+def acting_settings(words: list[str], command: str) -> dict[str, Any]:
+    """Return the overrides that say who acts, `backend` and `device`.
+
+    Raises:
+        UsageError: if there are others.
+    """
+    if not words:
+        return {}
+    from rheos_cli.overrides import settings_of
+
+    settings = settings_of(words, command, "backend=torch")
+    others = [name for name in settings if name not in ("backend", "device")]
+    if others:
+        raise UsageError(f"{others[0]}: rheos {command} takes backend=<name>, backend.<setting>=... and device=...")
+    return settings
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -68,7 +97,8 @@ def _film(arguments: argparse.Namespace, video: Path) -> EvaluationResult:
 def _evaluate(arguments: argparse.Namespace, film: Callable[[Frame], object] | None = None) -> EvaluationResult:
     from rheos.runs.evaluation import evaluate
 
-    return evaluate(arguments.run, arguments.episodes, arguments.seed, film=film, device=arguments.device)
+    settings = acting_settings(arguments.overrides, "eval")
+    return evaluate(arguments.run, arguments.episodes, arguments.seed, film=film, **settings)
 
 
 def _in_words(result: EvaluationResult) -> str:

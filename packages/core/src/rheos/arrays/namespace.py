@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
-__all__ = ["Array", "ArrayNamespace"]
+__all__ = ["Array", "ArrayNamespace", "Arrays", "Step"]
 
 Array: TypeAlias = Any
 """A native array of the namespace's framework: an ndarray, a torch.Tensor, a tf.Tensor."""
+
+Arrays: TypeAlias = tuple[Array, ...]
+"""Several arrays that go together, such as the state of a recurrence."""
+
+Step: TypeAlias = Callable[[Arrays, Arrays], tuple[Arrays, Array]]
+"""One step of a `scan`: `(state, inputs of the step) -> (next state, output of the step)`."""
 
 
 class ArrayNamespace(Protocol):
@@ -22,7 +28,8 @@ class ArrayNamespace(Protocol):
       themselves. A Python number beside an array takes the array's dtype.
     - No writing in place, no indexing by a mask, no Python branching on values.
     - Randomness comes in as an array of noise; no function here draws any.
-    - Which of several equal values `argmax` names, and how `max` shares its gradient among them, is open.
+    - Which of several equal values `argmax` names, and how `max`, `minimum` and `maximum` share a gradient among them,
+      is open.
     """
 
     name: str
@@ -185,6 +192,19 @@ class ArrayNamespace(Protocol):
 
         Raises:
             ShapeError: if `a` and `b` differ in shape.
+        """
+        ...
+
+    def scan(self, step: Step, state: Arrays, inputs: Arrays) -> tuple[Arrays, Array]:
+        """Take a step for each element along the leading axis of `inputs`, each from the state that the last one left.
+
+        Args:
+            step: gives a state of the shapes and dtypes that it took.
+            state: before the first step.
+            inputs: each `[T, ...]`, with T at least 1; step t takes `[...]` of each.
+
+        Returns:
+            The state after the last step, and the outputs of all steps, `[T, ...]`.
         """
         ...
 

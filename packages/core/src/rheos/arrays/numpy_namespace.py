@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rheos.arrays.namespace import Array, ArrayNamespace
-from rheos.arrays.recurrence import doubling
+from rheos.arrays.namespace import Array, ArrayNamespace, Arrays, Step
+from rheos.arrays.recurrence import doubling, looping
 
 __all__ = ["NumpyNamespace", "numpy_xp"]
 
@@ -80,7 +80,7 @@ class NumpyNamespace:
         return np.tanh(x)
 
     def sigmoid(self, x: _Array) -> Any:
-        return np.exp(-np.logaddexp(0.0, -x))
+        return np.exp(np.minimum(x, 0.0)) / (1.0 + np.exp(-np.abs(x)))  # no overflow; tiny values stay
 
     def softplus(self, x: _Array) -> _Array:
         return np.logaddexp(0.0, x)
@@ -148,7 +148,12 @@ class NumpyNamespace:
     def linear_recurrence(self, a: _Array, b: _Array, *, reverse: builtins.bool = False, axis: int = 0) -> Any:
         return doubling(self, a, b, reverse=reverse, axis=axis)
 
+    def scan(self, step: Step, state: Arrays, inputs: Arrays) -> tuple[Arrays, Array]:
+        return looping(self, step, state, inputs)
+
     def matmul(self, x: _Array, y: _Array) -> Any:
+        if x.ndim > 2 and y.ndim == 2:  # one product instead of one for each leading index
+            return np.dot(x.reshape(-1, x.shape[-1]), y).reshape(*x.shape[:-1], y.shape[-1])
         return np.matmul(x, y)
 
     def concat(self, arrays: Sequence[Array], *, axis: int = 0) -> _Array:

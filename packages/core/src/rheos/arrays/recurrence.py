@@ -1,11 +1,11 @@
-"""Linear recurrences by doubling, over slices and `concat` alone, so that every framework shares the text."""
+"""Recurrences over `xp` itself, so that every framework shares the text: linear ones by doubling, others by a loop."""
 
 from __future__ import annotations
 
-from rheos.arrays.namespace import Array, ArrayNamespace
+from rheos.arrays.namespace import Array, ArrayNamespace, Arrays, Step
 from rheos.arrays.shapes import check_same_shape
 
-__all__ = ["doubling"]
+__all__ = ["doubling", "looping"]
 
 
 def doubling(xp: ArrayNamespace, a: Array, b: Array, *, reverse: bool, axis: int) -> Array:
@@ -34,6 +34,15 @@ def doubling(xp: ArrayNamespace, a: Array, b: Array, *, reverse: bool, axis: int
         b = xp.concat(next_b[::-1] if reverse else next_b, axis=axis)
         width *= 2
     return b
+
+
+def looping(xp: ArrayNamespace, step: Step, state: Arrays, inputs: Arrays) -> tuple[Arrays, Array]:
+    """Scan by a loop of Python, where arrays can be iterated over; see `ArrayNamespace.scan`."""
+    outputs = []
+    for inputs_t in zip(*inputs, strict=True):
+        state, y_t = step(state, inputs_t)
+        outputs.append(y_t)
+    return state, xp.stack(outputs)
 
 
 def _along(axis: int, ndim: int, start: int | None, stop: int | None) -> tuple[slice, ...]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rheos.arrays.namespace import Array
 from rheos.errors import ShapeError
 
-__all__ = ["check_same_shape"]
+__all__ = ["are_alike", "check_same_shape"]
 
 
 def check_same_shape(takes: str, **arrays: Array) -> None:
@@ -26,7 +28,19 @@ def check_same_shape(takes: str, **arrays: Array) -> None:
     """
     (first, *others) = arrays.items()
     for name, array in others:
-        if array.shape != first[1].shape:
+        if not are_alike(array.shape, first[1].shape):
             raise ShapeError(
                 f"`{name}` has shape {tuple(array.shape)}, `{first[0]}` has {tuple(first[1].shape)}: {takes}."
             )
+
+
+def are_alike(shape: Sequence[int | None], other: Sequence[int | None]) -> bool:
+    """Return whether two shapes may be the same; a length that a graph leaves open, None, may be any.
+
+    Example:
+        >>> are_alike((None, 3), (7, 3)), are_alike((None, 3), (7, 4)), are_alike((7,), (7, 1))
+        (True, False, False)
+    """
+    return len(shape) == len(other) and all(
+        None in (length, expected) or length == expected for length, expected in zip(shape, other, strict=True)
+    )

@@ -58,6 +58,9 @@ class BackendConfig:
     name: str = setting("torch", help="the plugin that computes gradients")
     mode: str = setting("auto", choices=("auto", "eager", "graph"), help="define-by-run, compiled, or what pays")
     threads: int = setting(1, minimum=1, help="threads that it computes with in each process")
+    processes: int = setting(
+        1, minimum=1, help="processes that learn together, each from an equal part of every minibatch"
+    )
 
 
 @dataclass(frozen=True)

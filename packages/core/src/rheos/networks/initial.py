@@ -8,8 +8,8 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from rheos.networks.specs import CNN, MLP, NetworkSpec, Parameter
-from rheos.networks.weights import weight_shapes
+from rheos.networks.specs import CNN, GRU, LSTM, MLP, NetworkSpec, Parameter, ResNet
+from rheos.networks.weights import Leaf, leaf_specs, weight_shapes
 
 __all__ = ["initial_weights", "orthogonal"]
 
@@ -19,7 +19,8 @@ def initial_weights(
 ) -> dict[str, npt.NDArray[np.float32]]:
     """Draw the weights that networks start from: orthogonal kernels, zero biases, given parameters, idle normalizers.
 
-    A convolution's kernel is orthogonal as the matrix from all that a filter sees to the channels.
+    A convolution's kernel is orthogonal as the matrix from all that a filter sees to the channels. The bias of an
+    LSTM's forget gate is 1. A `Native` network draws nothing here: it starts from what its framework gives it.
 
     Args:
         specs: networks by name; they draw in this order.
@@ -35,28 +36,33 @@ def initial_weights(
         {'value/output/kernel': (4, 1), 'value/output/bias': (1,)}
     """
     return {
-        name: _initial(spec, name.removeprefix(f"{network}/"), shape, generator)
-        for network, spec in specs.items()
-        for name, shape in weight_shapes({network: spec}).items()
+        name: _initial(leaf, name.removeprefix(f"{path}/"), shape, generator)
+        for path, leaf in leaf_specs(specs).items()
+        for name, shape in weight_shapes({path: leaf}).items()
     }
 
 
 def _initial(
-    spec: NetworkSpec, weight: str, shape: tuple[int, ...], generator: np.random.Generator
+    spec: Leaf, weight: str, shape: tuple[int, ...], generator: np.random.Generator
 ) -> npt.NDArray[np.float32]:
     if isinstance(spec, Parameter):
         return np.full(shape, spec.initial, np.float32)
     if weight == "std":
         return np.ones(shape, np.float32)
-    if weight == "mean" or weight.endswith("/bias"):
-        return np.zeros(shape, np.float32)
+    if weight == "mean" or weight.endswith("bias"):
+        array = np.zeros(shape, np.float32)
+        if isinstance(spec, LSTM):
+            array[spec.units : 2 * spec.units] = 1.0  # of the forget gate
+        return array
     return orthogonal((prod(shape[:-1]), shape[-1]), _scale(spec, weight), generator).reshape(shape)
 
 
-def _scale(spec: NetworkSpec, weight: str) -> float:
+def _scale(spec: Leaf, weight: str) -> float:
     if isinstance(spec, MLP):
         return spec.output_scale if weight == "output/kernel" else spec.hidden_scale
-    assert isinstance(spec, CNN)
+    if isinstance(spec, LSTM | GRU):
+        return 1.0
+    assert isinstance(spec, CNN | ResNet)
     return spec.scale
 
 

@@ -4,17 +4,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rheos.networks.specs import CNN, MLP, Activation, NetworkSpec, Normalizer, Parameter
-from rheos.networks.weights import check_arrays, layer_names, weight_shapes
+from rheos.arrays.numpy_namespace import numpy_xp
+from rheos.errors import ConfigError
+from rheos.networks.recurrent import gru, lstm
+from rheos.networks.specs import (
+    CNN,
+    GRU,
+    LSTM,
+    MLP,
+    Activation,
+    Heads,
+    Native,
+    NetworkSpec,
+    Normalizer,
+    Parameter,
+    ResNet,
+    Tree,
+)
+from rheos.networks.weights import check_arrays, layer_names, leaf_specs, parts_of, weight_shapes
 
 __all__ = ["MAX_NUMPY_WEIGHTS", "NumpyNetworks", "acts_in_numpy"]
 
 _Floats = npt.NDArray[np.float32]
-_Network = Callable[[_Floats], _Floats]
+_Network = Callable[..., Any]
+_Encoder = Callable[[_Floats], _Floats]
 _Layer = tuple[_Floats, _Floats]
 """Kernel and bias."""
 
@@ -25,9 +43,10 @@ MAX_NUMPY_WEIGHTS = 1_000_000
 def acts_in_numpy(specs: Mapping[str, NetworkSpec]) -> bool:
     """Return whether NumPy runs these networks, and runs them faster than a framework would.
 
-    True where no network is a CNN, and all together have at most `MAX_NUMPY_WEIGHTS` weights. What is saved is the
-    framework's cost per operation, so the gain is largest for the smallest; beyond the bound only the
-    matrix product counts, and that is the framework's to place (threads, accelerator).
+    True where no network, and no part of one, sees images (`CNN`, `ResNet`) or is a framework's own (`Native`), and all
+    together have at most `MAX_NUMPY_WEIGHTS` weights. What is saved is the framework's cost per operation, so the gain
+    is largest for the smallest; beyond the bound only the matrix product counts, and that is the framework's to place
+    (threads, accelerator).
 
     Example:
         >>> from rheos.networks.specs import MLP
@@ -36,17 +55,18 @@ def acts_in_numpy(specs: Mapping[str, NetworkSpec]) -> bool:
         >>> acts_in_numpy({"policy": MLP(4, 2, hidden=(2048, 2048))})
         False
     """
-    if any(isinstance(spec, CNN) for spec in specs.values()):
+    if any(isinstance(leaf, CNN | ResNet | Native) for leaf in leaf_specs(specs).values()):
         return False
     return sum(math.prod(shape) for shape in weight_shapes(specs).values()) <= MAX_NUMPY_WEIGHTS
 
 
 class NumpyNetworks(Mapping[str, _Network]):
-    """Networks by name, each callable on `[..., inputs]` float32, without gradients.
+    """Networks by name, each callable as its spec says, on float32, without gradients.
 
-    CNNs are here as what frameworks are held against; a framework runs them faster.
+    Networks that see images are here as what frameworks are held against; a framework runs them faster.
 
     Raises:
+        ConfigError: if a network, or a part of one, is `Native`.
         ShapeError: if a weight is missing, unknown or misshapen.
 
     Example:
@@ -59,6 +79,9 @@ class NumpyNetworks(Mapping[str, _Network]):
     """
 
     def __init__(self, specs: Mapping[str, NetworkSpec], weights: Mapping[str, npt.NDArray[np.float32]]) -> None:
+        for path, leaf in leaf_specs(specs).items():
+            if isinstance(leaf, Native):
+                raise ConfigError(f"network `{path}`: a Native network runs on its own framework only, not in NumPy.")
         self._specs = dict(specs)
         self._shapes = weight_shapes(specs)
         self.load(weights)
@@ -84,6 +107,7 @@ class NumpyNetworks(Mapping[str, _Network]):
 
 
 def _network(name: str, spec: NetworkSpec, weights: Mapping[str, _Floats]) -> _Network:
+    assert not isinstance(spec, Native)
     match spec:
         case Parameter():
             value = weights[f"{name}/value"]
@@ -95,13 +119,36 @@ def _network(name: str, spec: NetworkSpec, weights: Mapping[str, _Floats]) -> _N
             return _mlp(spec, _layers(name, spec, weights))
         case CNN():
             return _cnn(spec, _layers(name, spec, weights))
+        case ResNet():
+            return _resnet(spec, _layers(name, spec, weights))
+        case LSTM() | GRU():
+            run = lstm if isinstance(spec, LSTM) else gru
+            own = {weight.removeprefix(f"{name}/"): weights[weight] for weight in weight_shapes({name: spec})}
+            return lambda x, state, is_first: run(numpy_xp, own, x, state, is_first)
+        case Tree() | Heads():
+            parts = {part: _network(f"{name}/{part}", inner, weights) for part, inner in parts_of(spec).items()}
+            return _tree(parts) if isinstance(spec, Tree) else _heads(parts)
 
 
-def _layers(name: str, spec: MLP | CNN, weights: Mapping[str, _Floats]) -> list[_Layer]:
+def _layers(name: str, spec: MLP | CNN | ResNet, weights: Mapping[str, _Floats]) -> list[_Layer]:
     return [(weights[f"{name}/{layer}/kernel"], weights[f"{name}/{layer}/bias"]) for layer in layer_names(spec)]
 
 
-def _normalizer(mean: _Floats, std: _Floats, limit: float) -> _Network:
+def _tree(parts: Mapping[str, _Network]) -> _Network:
+    return lambda inputs: np.concatenate([part(inputs[name]) for name, part in parts.items()], axis=-1)
+
+
+def _heads(parts: Mapping[str, _Network]) -> _Network:
+    trunk, heads = parts["trunk"], {name: part for name, part in parts.items() if name != "trunk"}
+
+    def forward(inputs: Any) -> dict[str, Any]:
+        x = trunk(inputs)
+        return {name: head(x) for name, head in heads.items()}
+
+    return forward
+
+
+def _normalizer(mean: _Floats, std: _Floats, limit: float) -> _Encoder:
     inverse = 1.0 / std
 
     def forward(x: _Floats) -> _Floats:
@@ -112,7 +159,7 @@ def _normalizer(mean: _Floats, std: _Floats, limit: float) -> _Network:
     return forward
 
 
-def _mlp(spec: MLP, layers: list[_Layer]) -> _Network:
+def _mlp(spec: MLP, layers: list[_Layer]) -> _Encoder:
     activate = _ACTIVATIONS[spec.activation]
     hidden, output = (layers, None) if spec.activates_output else (layers[:-1], layers[-1])
 
@@ -132,23 +179,68 @@ def _mlp(spec: MLP, layers: list[_Layer]) -> _Network:
     return forward
 
 
-def _cnn(spec: CNN, layers: list[_Layer]) -> _Network:
+def _cnn(spec: CNN, layers: list[_Layer]) -> _Encoder:
     activate = _ACTIVATIONS[spec.activation]
-    *convolutions, (dense, dense_bias) = layers
+    *convolutions, dense = layers
+
+    def features(x: _Floats) -> _Floats:
+        for layer, (_, _, stride) in zip(convolutions, spec.filters, strict=True):
+            x = _convolve(x, layer, stride)
+            activate(x, x)
+        return x
+
+    return _image_encoder(features, dense, activate)
+
+
+def _resnet(spec: ResNet, layers: list[_Layer]) -> _Encoder:
+    *convolutions, dense = layers
+
+    def features(x: _Floats) -> _Floats:
+        layer = iter(convolutions)
+        for _ in spec.channels:
+            x = _convolve(_padded(x, 0.0), next(layer), stride=1)
+            x = _seen(_padded(x, -np.inf), size=3, stride=2).max(axis=(-2, -1))
+            for _ in range(spec.num_blocks):
+                y = x
+                for _ in range(2):
+                    y = _convolve(_padded(np.maximum(y, 0.0), 0.0), next(layer), stride=1)
+                x = x + y
+        return np.maximum(x, 0.0)
+
+    return _image_encoder(features, dense, _relu)
+
+
+def _image_encoder(features: _Encoder, dense: _Layer, activate: Callable[[_Floats, _Floats], _Floats]) -> _Encoder:
+    """Put the dense layer behind what is made of images, whatever axes lead them."""
+    kernel, bias = dense
 
     def forward(x: _Floats) -> _Floats:
         if x.ndim > 4:
             return forward(x.reshape(-1, *x.shape[-3:])).reshape(*x.shape[:-3], -1)
-        for (kernel, bias), (_, size, stride) in zip(convolutions, spec.filters, strict=True):
-            seen = np.lib.stride_tricks.sliding_window_view(x, (size, size), axis=(-3, -2))
-            x = np.einsum("...hwcij,ijco->...hwo", seen[..., ::stride, ::stride, :, :, :], kernel, optimize=True)
-            x += bias
-            activate(x, x)
-        flat: _Floats = np.dot(x.reshape(*x.shape[:-3], -1), dense)
-        flat += dense_bias
+        flat: _Floats = np.dot(features(x).reshape(*x.shape[:-3], -1), kernel)
+        flat += bias
         return activate(flat, flat)
 
     return forward
+
+
+def _convolve(x: _Floats, layer: _Layer, stride: int) -> _Floats:
+    kernel, bias = layer
+    y: _Floats = np.einsum("...hwcij,ijco->...hwo", _seen(x, kernel.shape[0], stride), kernel, optimize=True)
+    y += bias
+    return y
+
+
+def _seen(x: _Floats, size: int, stride: int) -> _Floats:
+    """Return what each position of a square filter sees, `[..., rows, columns, channels, size, size]`."""
+    views = np.lib.stride_tricks.sliding_window_view(x, (size, size), axis=(-3, -2))
+    return views[..., ::stride, ::stride, :, :, :]
+
+
+def _padded(x: _Floats, value: float) -> _Floats:
+    """Add a pixel at each side."""
+    around = [(0, 0)] * (x.ndim - 3) + [(1, 1), (1, 1), (0, 0)]
+    return np.pad(x, around, constant_values=value)
 
 
 def _relu(x: _Floats, out: _Floats) -> _Floats:

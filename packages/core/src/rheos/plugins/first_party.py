@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["PROVIDERS"]
+__all__ = ["EXPORTERS", "PROVIDERS"]
 
 PROVIDERS: Mapping[str, Mapping[str, str]] = {
     "algorithm": {
@@ -19,3 +19,10 @@ PROVIDERS: Mapping[str, Mapping[str, str]] = {
     "logger": {"tensorboard": "rheos-cli"},
 }
 """Kind -> name -> package."""
+
+EXPORTERS: Mapping[str, str] = {
+    "onnx": "'rheos-backend-torch[onnx]'",
+    "savedmodel": "rheos-backend-tf",
+    "torch": "rheos-backend-torch",
+}
+"""Format of an exported policy -> package, as pip takes it."""

@@ -56,10 +56,12 @@ class BackendSpec(Spec):
     Args:
         factory: `"module:function"`, `(*, device, mode, threads) -> Backend`.
         config: `"module:Class"` of its frozen dataclass of settings, which derives from `BackendConfig`.
+        export_formats: What its `export` writes.
     """
 
     factory: str
     config: str = "rheos.configuration.run_config:BackendConfig"
+    export_formats: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

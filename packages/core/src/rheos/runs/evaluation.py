@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rheos.configuration.settings import from_mapping
 from rheos.errors import ConfigError
@@ -34,6 +34,7 @@ def evaluate(
     max_episode_steps: int = MAX_EPISODE_STEPS,
     film: Callable[[Frame], object] | None = None,
     film_episodes: int = 1,
+    backend: str | Mapping[str, Any] | None = None,
     device: str = "cpu",
     registry: Registry | None = None,
 ) -> EvaluationResult:
@@ -51,20 +52,22 @@ def evaluate(
         film: called with every frame of the first episodes, which are then played one after the other: `[H, W, 3]`
             uint8, one after the reset and one after each step. `frames_per_second` tells how fast they are to be shown.
         film_episodes: how many episodes are filmed, at least 1.
-        device: where networks that are too large for NumPy act.
+        backend: which one acts, as `load_policy` takes it.
+        device: where it acts, as `load_policy` takes it.
         registry: where algorithm and environment are found; by default all installed plugins.
 
     Raises:
         RunFolderError: if the folder is no run, or the run has no weights that can be used.
         ConfigError: if a number is no integer, or too small.
         UsageError: if the environment is to be filmed, and cannot be.
+        UnknownName: if the backend is not installed.
     """
     _refuse_less("episodes", episodes, 1)
     _refuse_less("seed", seed, 0)
     _refuse_less("max_episode_steps", max_episode_steps, 1)
     _refuse_less("film_episodes", film_episodes, 1)
     registry = registry if registry is not None else load_registry()
-    policy = load_policy(run_dir, device=device, registry=registry)
+    policy = load_policy(run_dir, backend=backend, device=device, registry=registry)
     player = _player(policy.checkpoint, registry, seed, max_episode_steps)
     num_filmed = 0 if film is None else min(film_episodes, episodes)
     played = [] if film is None else [player.film(policy, number, film) for number in range(num_filmed)]

@@ -84,8 +84,12 @@ class Policy:
             num = len(next(iter(columns.values())))
             outputs = self._acting.explore({**columns, "noise": self._draw_noise(self._generator, num)})
         else:
-            outputs = self._acting.exploit(columns)
+            outputs = self.exploit(columns)
         return self._actions.decode(outputs["actions"])
+
+    def exploit(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the policy gives for encoded observations when it is played, `actions` encoded, too."""
+        return self._acting.exploit(columns)
 
     def _act_on_batch(self, observations: Any, explore: bool) -> Any:
         return self.act_on_columns(self.observations.encode(observations), explore=explore)
@@ -98,34 +102,52 @@ class TrainedPolicy(Policy):
     """
 
     def __init__(
-        self, spec: PolicySpec, spaces: Spaces, checkpoint: Checkpoint, *, device: str, seed: int, registry: Registry
+        self,
+        spec: PolicySpec,
+        spaces: Spaces,
+        checkpoint: Checkpoint,
+        *,
+        backend: Mapping[str, Any] | None,
+        device: str,
+        seed: int,
+        registry: Registry,
     ) -> None:
+        self.spec = spec
+        """Its networks, and how it acts."""
         self.checkpoint = checkpoint
         """The weights it acts with, and what is known about them."""
 
-        def backend() -> Backend:
-            settings = checkpoint.manifest["backend"]
+        def its_backend() -> Backend:
+            settings = _backend_settings(backend or {}, checkpoint)
             config = from_mapping(settings_class(registry.backend(settings["name"])), settings, path="backend")
             return make_backend(config, device, registry)
 
-        acting = Acting(spec, checkpoint.weights, backend, in_numpy=device == "cpu")
-        super().__init__(spec, spaces, acting, seed=seed)
+        in_numpy = backend is None and device == "cpu"
+        super().__init__(spec, spaces, Acting(spec, checkpoint.weights, its_backend, in_numpy=in_numpy), seed=seed)
 
 
 def load_policy(
-    run_dir: str | os.PathLike[str], *, device: str = "cpu", seed: int = 0, registry: Registry | None = None
+    run_dir: str | os.PathLike[str],
+    *,
+    backend: str | Mapping[str, Any] | None = None,
+    device: str = "cpu",
+    seed: int = 0,
+    registry: Registry | None = None,
 ) -> TrainedPolicy:
     """Load the policy of a run, with its newest weights.
 
     Args:
         run_dir: the folder of a run, or one of its `checkpoints/<env_steps>` for older weights.
-        device: where it acts; on the CPU small networks act in NumPy, without the backend.
+        backend: which one acts, by its name or with settings, whichever one trained; without a name, that of the run.
+            By default small networks act in NumPy, without any, and others on that of the run.
+        device: where it acts; with another one than the CPU, nothing acts in NumPy.
         seed: of the noise of `Policy.act(explore=True)`.
         registry: where algorithm and backend are found; by default all installed plugins.
 
     Raises:
         RunFolderError: if the folder is no run, or the run has no weights that can be used.
-        UnknownName: if the algorithm that made it is not installed.
+        UnknownName: if the algorithm that made it, or the backend, is not installed.
+        ConfigError: if a setting of the backend is wrong.
     """
     checkpoint = find_checkpoint(Path(run_dir))
     manifest = checkpoint.manifest
@@ -140,7 +162,9 @@ def load_policy(
     config = from_mapping(settings_class(algorithm), settings, path="algo")
     spaces = _spaces(checkpoint)
     spec = resolve(algorithm.policy)(spaces, config)
-    return TrainedPolicy(spec, spaces, checkpoint, device=device, seed=seed, registry=registry)
+    if isinstance(backend, str):
+        backend = {"name": backend}
+    return TrainedPolicy(spec, spaces, checkpoint, backend=backend, device=device, seed=seed, registry=registry)
 
 
 def find_checkpoint(path: Path) -> Checkpoint:
@@ -154,6 +178,13 @@ def find_checkpoint(path: Path) -> Checkpoint:
     folder = RunFolder(path)
     folder.read_status()  # refuses what is no run
     return newest_checkpoint(folder.checkpoints_path)
+
+
+def _backend_settings(changed: Mapping[str, Any], checkpoint: Checkpoint) -> dict[str, Any]:
+    """Return the settings of the backend that acts: those of the run's own, unless another one is named."""
+    settings: Mapping[str, Any] = checkpoint.manifest["backend"]
+    is_another = changed.get("name", settings["name"]) != settings["name"]
+    return dict(changed) if is_another else {**settings, **changed}
 
 
 def _spaces(checkpoint: Checkpoint) -> Spaces:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rheos.backend import learning_devices
 from rheos.errors import FlowMistake
 from rheos.plugins import make_backend, resolve
 
@@ -56,13 +57,14 @@ def describe(config: RunConfig, registry: Registry) -> Program:
 def prepare(config: RunConfig, registry: Registry) -> Program:
     """Describe a run that is about to begin, and see that it could.
 
-    The backend is made once, so that it refuses its mode or device here rather than in an actor of a run that has
-    begun.
+    The backend is made once, so that it refuses its mode, device or number of processes here rather than in an actor
+    of a run that has begun.
 
     Raises:
-        ConfigError: if the backend does not have the mode or the device.
+        ConfigError: if the backend does not have the mode or the device, or does not learn in so many processes.
         UsageError: as `describe` does.
     """
     program = describe(config, registry)
-    make_backend(config.backend, config.device, registry)
+    backend = make_backend(config.backend, config.device, registry)
+    learning_devices(backend, config.backend.processes)
     return program

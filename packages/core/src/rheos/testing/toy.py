@@ -18,6 +18,8 @@ from rheos.plugins.sources import Origin, plugin_sources
 from rheos.plugins.specs import AlgorithmSpec, BackendSpec
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import numpy as np
     import numpy.typing as npt
 
@@ -55,7 +57,14 @@ def rheos_algorithms() -> list[AlgorithmSpec]:
 @hookimpl
 def rheos_backends() -> list[BackendSpec]:
     """Offer the backend."""
-    return [BackendSpec(name="toy", summary="acts in NumPy, cannot learn", factory="rheos.testing.toy:ToyBackend")]
+    return [
+        BackendSpec(
+            name="toy",
+            summary="acts in NumPy, cannot learn",
+            factory="rheos.testing.toy:ToyBackend",
+            export_formats=("npz",),
+        )
+    ]
 
 
 def toy_registry(*packages: str) -> Registry:
@@ -246,10 +255,13 @@ class ToyBackend:
     def __init__(self, *, device: str, mode: str, threads: int) -> None:
         self.device = device
 
-    def build(self, specs: Mapping[str, NetworkSpec], weights: Mapping[str, npt.NDArray[np.float32]]) -> NumpyNetworks:
+    def build(
+        self, specs: Mapping[str, NetworkSpec], weights: Mapping[str, npt.NDArray[np.float32]], *, seed: int = 0
+    ) -> NumpyNetworks:
         """Build NumPy networks."""
         from rheos.networks.numpy_networks import NumpyNetworks
 
+        self._built = specs, weights
         return NumpyNetworks(specs, weights)
 
     def load(
@@ -263,3 +275,16 @@ class ToyBackend:
         from rheos.arrays.numpy_namespace import numpy_xp
 
         return lambda inputs: function(numpy_xp, networks, inputs)
+
+    def export(
+        self, function: Function, networks: NumpyNetworks, inputs: Mapping[str, Any], path: Path, to: str
+    ) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+        """Write the weights of what was built last, as NumPy does, and act with what is read again."""
+        import numpy as np
+
+        specs, weights = self._built
+        arrays: dict[str, Any] = dict(weights)
+        with path.open("wb") as file:
+            np.savez(file, **arrays)
+        with np.load(path) as written:
+            return self.infer(function, self.build(specs, dict(written)))

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rheos.arrays.namespace import Array, ArrayNamespace
+from rheos.arrays.shapes import are_alike
 from rheos.errors import ShapeError
 from rheos_ops.distributions.protocol import check_actions, check_params
 
@@ -231,7 +232,7 @@ def _kl(xp: ArrayNamespace, p: Array, q: Array) -> Array:
 
 
 def _mask(xp: ArrayNamespace, logits: Array, action_mask: Array) -> Array:
-    if action_mask.shape != logits.shape:
+    if not are_alike(action_mask.shape, logits.shape):
         raise ShapeError(
             f"`action_mask` has shape {tuple(action_mask.shape)}, `params` has {tuple(logits.shape)}: a mask has one"
             " flag for each logit."

@@ -102,9 +102,10 @@ class DiagonalGaussian(_Normals):
 _MOST = 1.0 - 1e-6
 """The largest action that a SquashedGaussian gives; float32 has but sixteen numbers between it and 1."""
 
-_NODES, _weights = np.polynomial.hermite_e.hermegauss(12)
-_WEIGHTS = _weights / _weights.sum()
-"""Gauss-Hermite quadrature: E f(z) of a standard normal z is about Σ weight · f(node)."""
+_nodes, _weights = np.polynomial.hermite_e.hermegauss(12)
+_NODES, _WEIGHTS = tuple(_nodes.tolist()), tuple((_weights / _weights.sum()).tolist())
+"""Gauss-Hermite quadrature: E f(z) of a standard normal z is about Σ weight · f(node). Python's own numbers, which a
+backend may compile into its graph."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rheos.arrays.namespace import Array, ArrayNamespace
+from rheos.arrays.shapes import are_alike
 from rheos.errors import ShapeError
 
 __all__ = ["Distribution", "check_actions", "check_params"]
@@ -90,7 +91,7 @@ def check_actions(distribution: Distribution, params: Array, actions: Array) -> 
     """
     check_params(distribution, params)
     expected = (*params.shape[:-1], *distribution.action_shape)
-    if tuple(actions.shape) != expected:
+    if not are_alike(actions.shape, expected):
         raise ShapeError(
             f"`actions` has shape {tuple(actions.shape)}, expected {expected}: {distribution} takes one action"
             f" of shape {distribution.action_shape} for each row of `params` {tuple(params.shape)}."
