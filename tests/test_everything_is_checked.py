@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from types import ModuleType
 from typing import Any, get_args
 
+import pytest
 from parity import distribution_cases, estimate_cases, loss_cases, namespace_cases, network_cases, test_own_networks
 
 import rheos_ops
@@ -17,6 +18,7 @@ from rheos.arrays.namespace import ArrayNamespace
 from rheos.networks.specs import Heads, Native, NetworkSpec, Tree
 from rheos.networks.weights import parts_of
 from rheos.plugins import Kind, load_registry
+from rheos.testing.components import installed_places
 from rheos_ops import distributions
 from rheos_ops.distributions import Categorical, Product
 
@@ -75,6 +77,13 @@ def test_every_function_of_the_array_namespace_has_a_case():
 
     assert {"exp", "scan", "linear_recurrence", "pick"} <= offered
     assert set() == without_case(offered, CASES)
+
+
+@pytest.mark.parametrize("place", installed_places(modes=("eager",)), ids=str)
+def test_every_backend_has_every_function_of_the_array_namespace(place):
+    xp = place.make_backend().xp
+
+    assert set() == {name for name in functions_of(ArrayNamespace) if not callable(getattr(xp, name, None))}
 
 
 def test_every_function_of_every_distribution_has_a_case_and_every_family_is_checked_alive():

@@ -1,23 +1,17 @@
-"""Torch compiles here as far as its graph, unless a test asks for more: code takes up to a minute for each loss."""
+"""How the tests here compile: as far as graphs, which take torch seconds, unless a test asks for machine code."""
 
 from __future__ import annotations
 
 import logging
-from pathlib import Path
+from functools import partial
 
 import pytest
 
+from rheos_tf.framework import tf
+from rheos_tf.graphs import Graph
 from rheos_torch.backend import TorchBackend
 
 logging.getLogger("torch.__trace").disabled = True  # else a failure is shown with all that torch notes as it compiles
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Mark all of it slow: minutes, most of them torch's, which compiles each function for each of its shapes."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(autouse=True)
@@ -27,5 +21,12 @@ def _graphs_without_code(request, monkeypatch):
 
 
 @pytest.fixture
-def makes_code():
-    """Let torch compile as a run does."""
+def makes_code(monkeypatch):
+    """Let torch compile as a run does, a minute for each loss, and TensorFlow by XLA, which a run does not ask for."""
+
+    def call(graph, arrays):
+        """Only a call of the function itself is compiled."""
+        return dict(zip(graph.outputs, graph.concrete(*map(tf.convert_to_tensor, arrays)), strict=True))
+
+    monkeypatch.setattr(tf, "function", partial(tf.function, jit_compile=True))
+    monkeypatch.setattr(Graph, "__call__", call)

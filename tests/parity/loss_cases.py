@@ -49,6 +49,7 @@ LEARNERS = {
     }
 }
 """By the name of the algorithm."""
+PROBLEMS = {f"{algorithm}, {name}": given for algorithm, own in LEARNERS.items() for name, given in own.items()}
 
 
 def vtrace_loss(xp, networks, batch, coefficients):

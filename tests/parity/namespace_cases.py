@@ -37,17 +37,30 @@ def elementwise(name, numbers=WIDE, **settings):
 
 
 def over_axes(name, spec=CUBE, **settings):
-    """Over all axes, one that is kept, and several."""
+    """Over all axes and one that is kept, and by another case over several and the first one."""
+    return {
+        name: Case(
+            lambda xp, x: (getattr(xp, name)(x), getattr(xp, name)(x, axis=-1, keepdims=True)),
+            (spec,),
+            scale=largest,
+            **settings,
+        ),
+        f"{name}, other axes": Case(
+            lambda xp, x: (getattr(xp, name)(x, axis=(0, 2)), getattr(xp, name)(x, axis=0)),
+            (spec,),
+            scale=largest,
+            **settings,
+        ),
+    }
 
-    def call(xp, x):
-        function = getattr(xp, name)
-        return function(x), function(x, axis=-1, keepdims=True), function(x, axis=(0, 2)), function(x, axis=0)
 
-    return Case(call, (spec,), scale=largest, **settings)
-
-
-def recurrences(xp, a, b):
-    return xp.linear_recurrence(a, b), xp.linear_recurrence(a, b, reverse=True, axis=-1)
+def along_an_axis(name, spec, **settings):
+    """Along the axis that is meant without another one being named, and by another case along the other one."""
+    other = 0 if name in ("logsumexp", "softmax", "log_softmax") else -1
+    return {
+        name: Case(lambda xp, *x: getattr(xp, name)(*x), spec, **settings),
+        f"{name}, another axis": Case(lambda xp, *x: getattr(xp, name)(*x, axis=other), spec, **settings),
+    }
 
 
 def scanned(xp, h, c, x, forgets):
@@ -91,38 +104,43 @@ ELEMENTWISE = {
     "softplus": elementwise("softplus"),
     "relu": elementwise("relu"),
     "isfinite": Case(lambda xp, x: xp.isfinite(x), held=(of_shape("T", "B", numbers=ANYTHING),)),
-    "where": Case(
-        lambda xp, x, y, c: (xp.where(c, x, y), xp.where(c, x, -1e9), xp.where(c, 0.0, y)), (X, X), (flags("T", "B"),)
-    ),
+    "where": Case(lambda xp, x, y, c: xp.where(c, x, y), (X, X), (flags("T", "B"),)),
+    "where, numbers": Case(lambda xp, x, c: (xp.where(c, x, -1e9), xp.where(c, 0.0, x)), (X,), (flags("T", "B"),)),
     "where, rows": Case(lambda xp, x, y, c: xp.where(c, x, y), (X, of_shape("B")), (flags("T", 1),)),
     "minimum": Case(lambda xp, x, y: xp.minimum(x, y), (QUARTER, EIGHTH)),
     "maximum": Case(lambda xp, x, y: xp.maximum(x, y), (QUARTER, EIGHTH)),
-    "clip": Case(lambda xp, x: (xp.clip(x, -0.5, 2.0), xp.clip(x, 0.25), xp.clip(x, None, 1.0)), (X,)),
+    "clip": Case(lambda xp, x: xp.clip(x, -0.5, 2.0), (X,)),
+    "clip, one side": Case(lambda xp, x: (xp.clip(x, 0.25), xp.clip(x, None, 1.0)), (X,)),
     "stop_gradient": Case(
         lambda xp, x: xp.stop_gradient(x) * x, (of_shape("T", "B", numbers=SMALL),), differences=False
     ),
 }
 
 OVER_AXES = {
-    "sum": over_axes("sum"),
+    **over_axes("sum"),
     "sum, integers": Case(lambda xp, x: (xp.sum(x), xp.sum(x, axis=0)), held=(indices(1_000, "T", "B", low=-1_000),)),
-    "mean": over_axes("mean"),
-    "std": over_axes("std", of_shape("T", "B", 3, numbers=QUARTERS, unique=True)),
+    **over_axes("mean"),
+    **over_axes("std", of_shape("T", "B", 3, numbers=QUARTERS, unique=True)),
     "std, one element": Case(lambda xp, x: xp.std(x, axis=-1), (of_shape("T", 1, numbers=QUARTERS),)),
-    "min": over_axes("min", of_shape("T", "B", 3, numbers=QUARTERS, unique=True)),
-    "max": over_axes("max", of_shape("T", "B", 3, numbers=QUARTERS, unique=True)),
+    **over_axes("min", of_shape("T", "B", 3, numbers=QUARTERS, unique=True)),
+    **over_axes("max", of_shape("T", "B", 3, numbers=QUARTERS, unique=True)),
     "argmax": Case(lambda xp, x: (xp.argmax(x), xp.argmax(x, axis=0)), held=(APART,)),
     "all": Case(lambda xp, x: (xp.all(x), xp.all(x, axis=0), xp.all(x, axis=-1)), held=(flags("T", "B"),)),
     "any": Case(lambda xp, x: (xp.any(x), xp.any(x, axis=0), xp.any(x, axis=-1)), held=(flags("T", "B"),)),
-    "cumulative_sum": Case(
-        lambda xp, x: (xp.cumulative_sum(x), xp.cumulative_sum(x, axis=1)), (CUBE,), scale=lambda x: 2.0 * largest(x)
-    ),
+    **along_an_axis("cumulative_sum", (CUBE,), scale=lambda x: 2.0 * largest(x)),
     "cumulative_sum, integers": Case(lambda xp, x: xp.cumulative_sum(x), held=(indices(9, "T", "B", low=-9),)),
-    "logsumexp": Case(lambda xp, x: (xp.logsumexp(x), xp.logsumexp(x, axis=0)), (LOGITS,), scale=largest),
-    "softmax": Case(lambda xp, x: (xp.softmax(x), xp.softmax(x, axis=0)), (LOGITS,), scale=largest),
-    "log_softmax": Case(lambda xp, x: (xp.log_softmax(x), xp.log_softmax(x, axis=0)), (LOGITS,), scale=largest),
-    "linear_recurrence": Case(
-        recurrences, (of_shape("T", "B", numbers=FRACTIONS), of_shape("T", "B", numbers=QUARTERS)), scale=largest
+    **along_an_axis("logsumexp", (LOGITS,), scale=largest),
+    **along_an_axis("softmax", (LOGITS,), scale=largest),
+    **along_an_axis("log_softmax", (LOGITS,), scale=largest),
+    **along_an_axis(
+        "linear_recurrence",
+        (of_shape("T", "B", numbers=FRACTIONS), of_shape("T", "B", numbers=QUARTERS)),
+        scale=largest,
+    ),
+    "linear_recurrence, reverse": Case(
+        lambda xp, a, b: xp.linear_recurrence(a, b, reverse=True),
+        (of_shape("T", "B", numbers=FRACTIONS), of_shape("T", "B", numbers=QUARTERS)),
+        scale=largest,
     ),
     "scan": Case(
         scanned,

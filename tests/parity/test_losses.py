@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from parity.loss_cases import LEARNERS, LOSSES
+from parity.loss_cases import LOSSES, PROBLEMS
 from rheos.testing.components import check_component
 
-PROBLEMS = {f"{algorithm}, {name}": given for algorithm, own in LEARNERS.items() for name, given in own.items()}
-GRAPHED = ("ppo, Discrete, masked", "ppo, Box, squashed")
+PARTS = {"ppo, Discrete", "ppo, MultiBinary", "ppo, Box", "ppo, image"}
+"""What others are made of, so that it is tried with them in every run of the tests, and by itself in the slow ones."""
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in PARTS else ()) for name in PROBLEMS]
+)
 def test_the_learner_of_every_algorithm_is_alive_eagerly(name):
     check_component(*PROBLEMS[name], modes=("eager",))
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in GRAPHED else pytest.mark.slow) for name in PROBLEMS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROBLEMS)
 def test_the_learner_of_every_algorithm_is_alive_in_graphs(name):
     check_component(*PROBLEMS[name], modes=("graph",))
 
@@ -29,21 +30,3 @@ def test_losses_over_time_and_of_values_are_alive(name, modes):
     loss, spaces, settings = LOSSES[name]
 
     check_component(loss, spaces, modes=modes, **settings)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("makes_code")
-@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # torch's compiler uses what torch has deprecated
-@pytest.mark.parametrize("name", ["ppo, Discrete, masked", "ppo, Box, squashed", "ppo, nested"])
-def test_compiled_to_code_a_learner_is_alive_too(name):
-    check_component(*PROBLEMS[name])
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("makes_code")
-@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
-@pytest.mark.parametrize("name", LOSSES)
-def test_compiled_to_code_other_losses_are_alive_too(name):
-    loss, spaces, settings = LOSSES[name]
-
-    check_component(loss, spaces, **settings)

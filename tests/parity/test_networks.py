@@ -128,17 +128,13 @@ def test_weights_that_travel_through_all_backends_and_numpy_are_the_same_bits_an
         np.testing.assert_array_equal(arrived[key], array, err_msg=key)
 
 
-GRAPHED = ("LSTM", "Heads")
-"""Compiled in every run of the tests; what an MLP and a Tree are is a part of `Heads`."""
-
-
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_network_is_alive_eagerly(name):
     check_component(*NETWORKS[name], modes=("eager",), lead=(8,))
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in GRAPHED else pytest.mark.slow) for name in NETWORKS]
+    "name", [pytest.param(name, marks=() if name == "LSTM" else pytest.mark.slow) for name in NETWORKS]
 )
 def test_every_network_is_alive_in_graphs(name):
     check_component(*NETWORKS[name], modes=("graph",), lead=(8,))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import subprocess
 import sys
+from itertools import permutations
 
 import pytest
 
@@ -36,7 +36,12 @@ print(*sorted({"torch", "tensorflow"} & set(sys.modules)))
 """
 
 
-@pytest.mark.parametrize("order", [*itertools.permutations(load_registry().names(Kind.BACKEND))], ids=" ".join)
+NAMES = load_registry().names(Kind.BACKEND)
+ORDERS = [pytest.param(order, marks=() if order[0] == "torch" else pytest.mark.slow) for order in permutations(NAMES)]
+"""By their names is how all other tests here import them."""
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=" ".join)
 def test_backends_learn_beside_each_other_in_either_order_of_import(order):
     command = [sys.executable, "-W", "ignore", "-c", SCRIPT, *order]
 

@@ -66,9 +66,13 @@ def keras_network():
     return keras.Sequential([keras.Input((4,)), keras.layers.Dense(8, "tanh"), keras.layers.Dense(2)])
 
 
-@pytest.mark.parametrize("make", [torch_network, keras_network, Frozen])
+@pytest.mark.parametrize("make", [torch_network, keras_network])
 def test_a_network_of_the_users_own_is_checked_on_its_framework(make):
     check_component(Native(make), NUMBERS)
+
+
+def test_a_frozen_layer_stays():
+    check_component(Native(Frozen), NUMBERS, modes=("eager",))
 
 
 @pytest.mark.parametrize(

@@ -607,6 +607,16 @@ def test_a_network_of_the_users_own_that_no_backend_runs_is_an_error(with_backen
         check_component(Native(object), numbers(2))
 
 
+def test_without_any_backend_nothing_is_passed_over_in_silence(monkeypatch):
+    monkeypatch.setattr(places, "load_registry", lambda **_: SimpleNamespace(names=lambda _: ()))
+
+    check_component(MLP(2, 1, ()), numbers(2), backends=())  # NumPy alone was asked for
+    with pytest.raises(
+        ConfigError, match=r"^No backend is installed: pip install rheos-backend-torch, or give backends"
+    ):
+        check_component(MLP(2, 1, ()), numbers(2))
+
+
 def test_an_error_of_the_component_itself_is_noted_with_where_it_happened():
     def failing(xp, networks, batch, coefficients):
         return batch["nothing"]

@@ -18,6 +18,8 @@ PROGRAM = """
 import os, signal, sys, time
 from rheos_ops.companions import Companions
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a shell's script runs in its background
+
 def echo(pipe, rank):
     while True:
         pipe.send((rank, os.getpid(), pipe.recv()))

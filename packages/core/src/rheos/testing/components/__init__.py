@@ -7,14 +7,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from rheos.testing.components.checks import ComponentFailure, check_problem
+from rheos.testing.components.kinds import problem_of
 from rheos.testing.components.places import MODES, Place, Steps, installed_places
-from rheos.testing.components.problems import problem_of
 
 if TYPE_CHECKING:
     from gymnasium import spaces as gymnasium_spaces
 
     from rheos.networks.specs import NetworkSpec
     from rheos.spaces import Spaces
+
+__tracebackhide__ = True
 
 __all__ = ["MODES", "ComponentFailure", "Place", "Steps", "check_component", "installed_places"]
 
@@ -65,15 +67,14 @@ def check_component(
 
     Raises:
         ComponentFailure: if the component does not do so. It is an AssertionError of one line:
-            `MLP on torch (graph): output: got 0.1 at [3, 0], expected 0.2, as on numpy.`
+            `MLP on torch (graph): outputs: got 0.1 at [3, 0], expected 0.2, as on numpy.`
         TypeError: if the component is none of these, or the spaces are not those of such a component.
-        ConfigError: if a backend does not offer a mode, or no backend runs a network of the user's own.
+        ConfigError: if no backend is installed, one does not offer a mode, or none runs a network of the user's own.
 
     Example:
         >>> import gymnasium as gym, numpy as np
         >>> from rheos.networks.specs import MLP
         >>> check_component(MLP(4, 2), gym.spaces.Box(-np.inf, np.inf, (4,)), backends=())
     """
-    __tracebackhide__ = True
     problem = problem_of(component, spaces, networks, frozen, coefficients, lead)
     check_problem(problem, installed_places(backends, modes), seed=seed, tolerance=tolerance)

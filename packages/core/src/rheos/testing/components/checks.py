@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ComponentFailure", "check_problem"]
 
+__tracebackhide__ = True
+
 _Arrays = Mapping[str, npt.NDArray[Any]]
 
 _UPDATES, _EAGER_UPDATES = 100, 10
@@ -149,13 +151,11 @@ def _check_numpy(problem: Problem, report: _Report, agreement: _Agreement, weigh
     networks = NumpyNetworks({**problem.networks, **problem.frozen}, weights)
     outputs = problem.function(numpy_xp, networks, prepared)
     outputs = {name: np.asarray(output) for name, output in outputs.items()}
-    _check_outputs(problem, report, agreement, outputs, columns)
+    _check_outputs(problem, report, agreement, outputs)
 
 
-def _check_outputs(
-    problem: Problem, report: _Report, agreement: _Agreement, outputs: _Arrays, columns: Columns
-) -> None:
-    for subject, got, expected in problem.complaints(outputs, columns):
+def _check_outputs(problem: Problem, report: _Report, agreement: _Agreement, outputs: _Arrays) -> None:
+    for subject, got, expected in problem.complaints(outputs):
         raise report.failure(subject, got, expected)
     for name, output in outputs.items():
         _check_finite(report, name, output)
@@ -195,7 +195,6 @@ class _Trial:
         self.weights = {**self._start, **self._backend.weights(self._frozen)}
         leaves = leaf_specs({**problem.networks, **problem.frozen})
         self._own_to_move = tuple(f"{path}/" for path, leaf in leaves.items() if isinstance(leaf, Native))
-        self._columns = batches[0]
         self._batches: list[Mapping[str, Any]] = []
         self._measured: Mapping[str, Any] = {}
         for columns in reversed(batches):
@@ -220,7 +219,7 @@ class _Trial:
         outputs = infer(first)
         infer(first)
         self._check_compilations(before, "its outputs, asked for twice")
-        _check_outputs(self._problem, self._report, agreement, outputs, self._columns)
+        _check_outputs(self._problem, self._report, agreement, outputs)
         if self._is_eager and self._problem.maps_rows and not self._problem.has_native:
             self._check_rows(infer, first, outputs, agreement)
         steps = Steps(self._backend, self._problem.loss, self._networks, self._frozen)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from rheos.backend import Adam
 from rheos.configuration.run_config import BackendConfig
+from rheos.errors import ConfigError
 from rheos.plugins import Kind, load_registry, make_backend
 
 if TYPE_CHECKING:
@@ -52,8 +53,15 @@ def installed_places(backends: Sequence[str] | None = None, modes: Sequence[str]
     Args:
         backends: their names; None takes all that are installed.
         modes: some of `MODES`.
+
+    Raises:
+        ConfigError: if none is installed.
     """
     names = load_registry(warn=False).names(Kind.BACKEND) if backends is None else backends
+    if backends is None and not names:
+        raise ConfigError(
+            "No backend is installed: pip install rheos-backend-torch, or give backends=() for NumPy alone."
+        )
     return tuple(Place(name, mode) for name in names for mode in modes)
 
 
