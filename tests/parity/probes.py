@@ -160,6 +160,8 @@ def assert_near(found: np.ndarray, expected: np.ndarray, bound: float, what: str
 
 STEP = 1e-5
 """Of a central difference; of numbers below 1e-3, in parts of the number."""
+SLOPES = 1e-4
+"""How near a gradient in float32 is to a central difference, in parts of what is added up to it."""
 
 
 def check_differences(name: str, case: Case, arrays: Arrays, multipliers: Arrays, gradients: Arrays) -> None:
@@ -182,9 +184,9 @@ def check_differences(name: str, case: Case, arrays: Arrays, multipliers: Arrays
     along = [gradients[f"{name}/{i}"] * direction for i, direction in enumerate(directions)]
     found, size = (sum(float(part.sum()) for part in parts) for parts in (along, map(np.abs, along)))
     size = max(1.0, size)
-    if np.abs(after - 2 * here + before).sum() / STEP > 1e-3 * size:
+    if np.abs(after - 2 * here + before).sum() / STEP > SLOPES * size:  # a smaller kink moves the slope by half of that
         return
     slope = float((after - before).sum()) / (2 * STEP)
     # The gradient is float32; a difference of large values, such as logits of what is forbidden, loses their digits.
-    bound = max(1e-4, AGREEMENT * scale) * size + 4e-16 * np.abs(here).sum() / STEP
+    bound = max(SLOPES, AGREEMENT * scale) * size + 4e-16 * np.abs(here).sum() / STEP
     assert abs(found - slope) <= bound, f"the gradient of {name}: slope {found}, expected {slope}"
