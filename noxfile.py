@@ -38,15 +38,17 @@ TYPE_TOOLS = [
 RIVALS = ["stable-baselines3"]
 EXTRAS = {"core": "[atari,box2d,mujoco]", "cli": "[video]", "backend-torch": "[onnx]"}
 """What packages have as extras, and tests and benchmarks use."""
+ON_DEMAND = {"backend-tf": "backend=tf", "executor-ray": "executor=ray"}
+"""Packages that `train` installs only if these words are among those that it is given: TensorFlow is 600 MB, Ray 70."""
 
 
 @nox.session
 def train(session: nox.Session) -> None:
     """Install what it needs and train PPO on CartPole until it is solved; or say what: `-- algo=ppo env=pendulum`.
 
-    TensorFlow is a download of 600 MB, so its backend is installed where it is asked for: `-- backend=tf algo=ppo`.
+    What is a large download is installed where it is asked for: `-- backend=tf algo=ppo`, `-- executor=ray algo=ppo`.
     """
-    needed = PACKAGES if "backend=tf" in session.posargs else [name for name in PACKAGES if name != "backend-tf"]
+    needed = [name for name in PACKAGES if name not in ON_DEMAND or ON_DEMAND[name] in session.posargs]
     install_everything(session, extras=EXTRAS if session.posargs else {}, packages=needed)
 
     session.run("rheos", "train", *(session.posargs or ["algo=ppo", "env=cartpole", "stop.episode_return=475"]))

@@ -39,3 +39,9 @@ def test_every_example_has_a_test_and_a_line_in_the_readme() -> None:
 
     assert names == tested
     assert names == {name for name in names if f"`{name}`" in readme}
+
+
+def test_a_gather_on_two_levels_finds_what_one_gather_does(tmp_path: Path) -> None:
+    output = run_example("03_two_level_gather.py", folder=tmp_path)
+
+    assert output.endswith("the same, bit for bit\n")

@@ -112,6 +112,20 @@ def test_list_warns_of_what_cannot_be_used_and_goes_on(install, capsys):
     )
 
 
+def test_an_executor_of_ours_that_is_not_installed_is_listed_with_what_to_install(monkeypatch, capsys):
+    monkeypatch.setenv("RHEOS_DISABLED_PLUGINS", "rheos-executor-ray")
+
+    code = main(["list", "executors"])
+
+    lines = capsys.readouterr().out.splitlines()
+    assert 0 == code
+    assert ["executor:", "inline", "threads", "not installed: ray (pip install rheos-executor-ray)"] == [
+        lines[0],
+        *(line.split()[0] for line in lines[1:-1]),
+        lines[-1].strip(),
+    ]
+
+
 def test_disabled_plugins_are_not_listed(install, monkeypatch, capsys):
     install("walk")
     monkeypatch.setenv("RHEOS_DISABLED_PLUGINS", "walk, torch")

@@ -48,7 +48,6 @@ def test_an_experiment_is_a_file_that_sets_anything(runs, install):
     [
         (["algo=wal"], "No algorithm 'wal'. Did you mean 'walk'? Installed: "),
         (["algo=impala"], "No algorithm 'impala' is installed. It is provided by rheos-algos-impala: pip install "),
-        (["executor=ray"], "No executor 'ray' is installed. It is provided by rheos-executor-ray: pip install "),
         (["env=CartPole-v1"], "No environment 'CartPole-v1'. Did you mean 'cartpole'? Installed: "),
         (["algo=null"], "algo: not chosen. Write algo=<name>. Installed: "),
         (["exp=nothing"], "No exp "),

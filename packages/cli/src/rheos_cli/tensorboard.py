@@ -9,7 +9,7 @@ from tensorboardX import SummaryWriter
 
 __all__ = ["TensorBoardLogger", "make_logger"]
 
-_RUN = frozenset({"env_steps_per_s", "episodes", "updates", "lag_mean", "lag_max", "wall_s", "restarts"})
+_RUN = frozenset({"env_steps_per_s", "episodes", "updates", "lag_mean", "lag_max", "wall_s", "restarts", "lost"})
 
 
 class TensorBoardLogger:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from rheos.executors.protocol import Shared
 from rheos.tree_types import tree_type
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["Batch", "BatchInfo", "Episode"]
+__all__ = ["Batch", "BatchInfo", "Columns", "Episode"]
+
+Columns: TypeAlias = "Mapping[str, npt.NDArray[np.generic]]"
+"""Arrays by name, which share their leading axes."""
 
 
 @tree_type("rheos.Episode")
@@ -87,6 +92,14 @@ class Batch:
     A *fragment* is time-major, `[T, B, ...]`, and is joined along `axis` 1; single transitions are
     `[N, ...]` and are joined along `axis` 0. The arrays are read-only once the batch is in a flow.
 
+    The columns of a batch that an actor on another machine gave are *deferred*: they stay there, go from there to the
+    actor that the batch is sent to, and come here when somebody reads `columns`.
+
+    Args:
+        content: the columns, or the reference to them.
+        info: what is known about them.
+        axis: along which such batches are joined.
+
     Example:
         >>> import numpy as np
         >>> batch = Batch({"rewards": np.ones((128, 8), np.float32)}, BatchInfo(env_steps=1024), axis=1)
@@ -94,13 +107,31 @@ class Batch:
         (128, 8)
     """
 
-    columns: Mapping[str, npt.NDArray[np.generic]]
+    content: Columns | Shared[Columns]
     info: BatchInfo = field(default_factory=BatchInfo)
     axis: int = 0
+
+    @cached_property
+    def columns(self) -> Columns:
+        """The columns; deferred ones are fetched, once.
+
+        Raises:
+            ItemLost: if they are gone with the machine that held them.
+        """
+        return self.content.get() if isinstance(self.content, Shared) else self.content
+
+    @property
+    def is_deferred(self) -> bool:
+        """Whether the columns are elsewhere."""
+        return isinstance(self.content, Shared)
 
     def __getitem__(self, name: str) -> npt.NDArray[np.generic]:
         """Return a column by name."""
         return self.columns[name]
+
+    def __reduce__(self) -> tuple[type[Batch], tuple[Any, ...]]:
+        """Leave out what was fetched."""
+        return Batch, (self.content, self.info, self.axis)
 
     def with_columns(self, **columns: npt.NDArray[np.generic]) -> Batch:
         """Return this batch with columns added or replaced."""
@@ -113,4 +144,4 @@ class Batch:
     @staticmethod
     def from_tree(tree: Any) -> Batch:
         """Return the batch that `to_tree` gave."""
-        return Batch(**tree)
+        return Batch(tree["columns"], tree["info"], tree["axis"])

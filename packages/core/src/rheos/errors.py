@@ -18,6 +18,7 @@
         ├── UserExit            user code raised SystemExit, or something else that is no Exception
         ├── ActorDied           an actor is gone, or could not be made anew
         ├── ActorStuck          an actor did not end in the time that it was given
+        ├── ItemLost            columns that stayed with an actor are gone with the machine that held them
         └── EnvironmentFailed   an environment raised, or gave something that is not a transition
 
 What goes on all the same is a `RheosWarning`; the command line shows it as one line, `rheos: warning: ...`.
@@ -39,6 +40,7 @@ __all__ = [
     "FlowMistake",
     "FlowStalled",
     "FlowTimeout",
+    "ItemLost",
     "ObservationOutside",
     "PluginError",
     "RheosError",
@@ -139,6 +141,10 @@ class ActorDied(FlowError):
 
 class ActorStuck(FlowError):
     """An actor did not end in the time that it was given; the message names it and what it works on."""
+
+
+class ItemLost(FlowError):
+    """Columns that stayed where an actor lived are gone; a flow that recovers from failures goes on without them."""
 
 
 class EnvironmentFailed(FlowError):

@@ -11,13 +11,16 @@ import numpy.typing as npt
 
 from rheos import Batch, BatchInfo, LearnerReport, Report
 from rheos.arrays.numpy_namespace import numpy_xp
+from rheos.batches import Columns
 from rheos.errors import ShapeError
+from rheos.executors.protocol import Shared
 from rheos_ops.advantages import generalized_advantages
 
 __all__ = [
     "DiscountedReturns",
     "EstimateAdvantages",
     "EverySteps",
+    "JoinedColumns",
     "Rebatch",
     "concat",
     "discounted_returns",
@@ -34,6 +37,8 @@ M = TypeVar("M")
 def concat(batches: Sequence[Batch]) -> Batch:
     """Join batches of one kind along their axis: fragments side by side, transitions one behind the other.
 
+    Where columns are deferred they are joined by whoever reads them, so that they need not come here.
+
     Args:
         batches: at least one; all with the same columns and the same axis.
 
@@ -47,18 +52,38 @@ def concat(batches: Sequence[Batch]) -> Batch:
     """
     if not batches:
         raise ShapeError("concat got no batches: give it at least one.")
-    first = batches[0]
+    axis = batches[0].axis
     for batch in batches[1:]:
-        if batch.columns.keys() != first.columns.keys() or batch.axis != first.axis:
-            raise ShapeError(
-                f"concat got batches of two kinds: {sorted(first.columns)} along axis {first.axis},"
-                f" and {sorted(batch.columns)} along axis {batch.axis}: join batches of one source."
-            )
+        if batch.axis != axis:
+            raise ShapeError(f"concat got batches along axis {axis} and axis {batch.axis}: join batches of one source.")
     info = BatchInfo.union(batch.info for batch in batches)
     if len(batches) == 1:
-        return Batch(first.columns, info, first.axis)
-    columns = {name: np.concatenate([batch[name] for batch in batches], axis=first.axis) for name in first.columns}
-    return Batch(columns, info, first.axis)
+        return Batch(batches[0].content, info, axis)
+    joined = JoinedColumns(tuple(batch.content for batch in batches), axis)
+    return Batch(joined if any(batch.is_deferred for batch in batches) else joined.get(), info, axis)
+
+
+@dataclass(frozen=True)
+class JoinedColumns(Shared[Columns]):
+    """The columns of several batches as those of one; some of them are elsewhere."""
+
+    parts: tuple[Columns | Shared[Columns], ...]
+    axis: int
+
+    def get(self) -> Columns:
+        """Return the joined columns; those that are elsewhere are fetched.
+
+        Raises:
+            ShapeError: if the parts differ in columns.
+        """
+        first, *others = parts = [part.get() if isinstance(part, Shared) else part for part in self.parts]
+        for other in others:
+            if other.keys() != first.keys():
+                raise ShapeError(
+                    f"concat got batches of two kinds: {sorted(first)} along axis {self.axis},"
+                    f" and {sorted(other)} along axis {self.axis}: join batches of one source."
+                )
+        return {name: np.concatenate([part[name] for part in parts], axis=self.axis) for name in first}
 
 
 def rebatch(*, min_steps: int) -> Rebatch:

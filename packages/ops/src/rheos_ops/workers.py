@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from rheos.acting import Act, Acting
 from rheos.batches import Batch, BatchInfo
+from rheos.environments.hanging import TimedEnvironments
 from rheos.errors import EnvironmentFailed, ObservationOutside, RheosError
 from rheos.policies import PolicySpec
 from rheos.reports import Weights
@@ -22,6 +23,7 @@ from rheos_ops.fragments import Columns, Fragment
 
 if TYPE_CHECKING:
     from rheos.backend import Backend
+    from rheos.environments.environment import VectorEnvironment
 
 __all__ = ["RolloutWorker"]
 
@@ -80,7 +82,7 @@ class RolloutWorker:
         self._acting: Acting | None = None
         self._latest: Columns | None = None
         self._check_bounds: bool = getattr(context.environment.config, "check_bounds", True)
-        self._environments = context.environment.make(context.seed, self.name)
+        self._environments = _environments(context, self.name)
         self._episodes = EpisodeCounter(self._environments.num_envs)
         spaces = self._environments.spaces
         self._observations = ObservationAdapter(spaces.observation, spaces.action)
@@ -238,6 +240,12 @@ class RolloutWorker:
             agent_steps=num_transitions,
             episodes=self._episodes.count(fragment.rewards, fragment.ended, fragment.is_transition),
         )
+
+
+def _environments(context: RunContext[Any], worker: str) -> VectorEnvironment:
+    environments = context.environment.make(context.seed, worker)
+    timeout_s: float | None = getattr(context.environment.config, "step_timeout_s", None)
+    return environments if timeout_s is None else TimedEnvironments(environments, timeout_s, worker)
 
 
 def _annotated(fragment: Fragment, annotate: Act) -> Columns:

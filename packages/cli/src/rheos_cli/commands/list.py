@@ -8,7 +8,8 @@ import sys
 from collections.abc import Sequence
 
 from rheos.errors import UsageError, did_you_mean
-from rheos.plugins import load_registry
+from rheos.plugins import Kind, load_registry
+from rheos.plugins.first_party import PROVIDERS
 from rheos_cli.groups import GROUPS, kind_of
 from rheos_cli.installed import Choice, installed
 
@@ -57,4 +58,13 @@ def _table(group: str, choices: Sequence[Choice]) -> str:
         f"  {choice.name:<{name_width}}  {package:<{package_width}}  {choice.summary}"
         for choice, package in zip(choices, packages, strict=True)
     ]
-    return "\n".join([f"{group}:", *rows])
+    absent = [f"  not installed: {name} (pip install {package})" for name, package in _not_installed(group, choices)]
+    return "\n".join([f"{group}:", *rows, *absent])
+
+
+def _not_installed(group: str, choices: Sequence[Choice]) -> list[tuple[str, str]]:
+    """Return the backends and executors of ours that are not here, with the packages that bring them."""
+    kind = kind_of(group)
+    known = PROVIDERS[kind.value] if kind is Kind.BACKEND or kind is Kind.EXECUTOR else {}
+    here = {choice.name for choice in choices}
+    return [(name, package) for name, package in known.items() if name not in here]

@@ -73,8 +73,11 @@ def _run(arguments: argparse.Namespace, start: QuickStart) -> int:
     if "--hydra-help" in flags:  # it composes nothing, so it would know no group that a word chooses from
         words = []
     registry = load_registry()
-    jobs = _Jobs(registry, start, is_quiet=arguments.quiet, is_plain=arguments.plain)
+    jobs = _Jobs(registry, start, flags, is_quiet=arguments.quiet, is_plain=arguments.plain)
     if _is_multirun(flags, words):
+        from rheos_cli.launcher import register_launcher
+
+        register_launcher()
         _check_all(flags, words, registry)
     run_hydra(flags, words, jobs)
     return jobs.exit_code()
@@ -83,11 +86,15 @@ def _run(arguments: argparse.Namespace, start: QuickStart) -> int:
 class _Jobs:
     """What Hydra calls for each job: trains, says how it ended, and remembers the exit code.
 
-    It raises nothing, since Hydra would print that in its own words.
+    It raises nothing, since Hydra would print that in its own words. A launcher that runs jobs in other processes
+    tells it of them instead.
     """
 
-    def __init__(self, registry: Registry, start: QuickStart, *, is_quiet: bool, is_plain: bool) -> None:
-        self._registry = registry
+    def __init__(
+        self, registry: Registry, start: QuickStart, flags: Sequence[str], *, is_quiet: bool, is_plain: bool
+    ) -> None:
+        self.registry = registry
+        self.flags = [flag for flag in flags if flag != "--multirun"]
         self._start = start
         self._is_quiet, self._is_plain = is_quiet, is_plain
         self._codes: dict[str, int] = {}
@@ -105,10 +112,32 @@ class _Jobs:
             self._folder = Path(run_dir or "").parent
             self._print(f"job {job}")
         try:
-            config = _configuration(plain_settings(composed), run_dir, self._registry)
+            config = _configuration(plain_settings(composed), run_dir, self.registry)
             self._codes[job] = self._train(config)
         except (Exception, SystemExit) as error:  # user code that exits has failed, like any other
             self._codes[job] = print_error(error, f"job {job}: " if job else "")
+
+    def add(self, job: str, run_dir: Path) -> None:
+        """Hear of a job that is to run in another process."""
+        self._not_started.append(job)
+        self._folder = run_dir.parent
+
+    def begins(self, job: str) -> None:
+        """Hear that one begins."""
+        self._not_started.remove(job)
+        self._print(f"job {job} begins")
+
+    def ends(self, job: str, code: int, cause: str) -> None:
+        """Hear that one has ended, and why where it did not end well."""
+        if job in self._not_started:  # it found no place
+            self._not_started.remove(job)
+        self._codes[job] = code
+        if code == 0:
+            self._print(f"job {job} is done")
+        elif code == EXIT_INTERRUPTED:
+            self._print(f"job {job} was interrupted")
+        else:
+            print(f"rheos: job {job}: {cause}", file=sys.stderr, flush=True)
 
     def exit_code(self) -> int:
         """Return the exit code of the worst job; of several, say which did not end well, or did not start."""
@@ -130,25 +159,26 @@ class _Jobs:
         from rheos_cli.progress import make_progress
 
         progress = [] if self._is_quiet else [make_progress(is_plain=self._is_plain)]
-        result = run_experiment(config, self._registry, observers=[self._start, *progress])
+        result = run_experiment(config, self.registry, observers=[self._start, *progress])
         return EXIT_INTERRUPTED if result.state is RunState.INTERRUPTED else 0
 
     def _print(self, text: str) -> None:
         if not self._is_quiet:
-            print(text)
+            print(text, flush=True)
 
 
 def _check_all(flags: Sequence[str], words: Sequence[str], registry: Registry) -> None:
     """Compose and check every job of a multirun, and its folder, so that none starts where one of them is wrong.
 
-    Another launcher or sweeper than Hydra's own may run jobs elsewhere, or not know them beforehand; then each job
-    is checked when it starts.
+    Another sweeper than Hydra's own may not know its jobs beforehand, and another launcher than Hydra's and Rheos's
+    own may run them elsewhere; then each job is checked when it starts.
     """
     from rheos.runs.folder import RunFolder
-    from rheos.runs.program import prepare
+    from rheos.runs.program import describe, prepare
     from rheos_cli.composition import plain_settings, run_hydra, sweep_dir
 
-    if any(word.lstrip("+~").startswith(("hydra/launcher", "hydra/sweeper")) for word in words):
+    chosen = [word for word in words if word.lstrip("+~").startswith(("hydra/launcher", "hydra/sweeper"))]
+    if not all(word.startswith(_OUR_LAUNCHERS) for word in chosen):
         return
     refused: list[str] = []
 
@@ -158,7 +188,7 @@ def _check_all(flags: Sequence[str], words: Sequence[str], registry: Registry) -
             settings = plain_settings(composed)
             parent = settings.pop(_SWEEP_DIR, None)
             config = _configuration(settings, checked_dir, registry)
-            prepare(config, registry)
+            (describe if chosen else prepare)(config, registry)  # what runs elsewhere needs no device here
             number = Path(checked_dir or "").name
             RunFolder.create(Path(parent or sweep_dir(settings["run_dir"]), number)).discard()
         except UsageError as error:
@@ -168,10 +198,14 @@ def _check_all(flags: Sequence[str], words: Sequence[str], registry: Registry) -
 
     with tempfile.TemporaryDirectory() as folder:  # Hydra writes its multirun.yaml, which is not wanted yet
         kept = [re.sub(r"^\+*hydra\.sweep\.dir=", f"{_SWEEP_DIR}=", word) for word in words]
-        run_hydra(flags, [*kept, f"hydra.sweep.dir={folder}"], check)
+        kept = [word for word in kept if not re.match(r"\+*hydra[/.]launcher\b", word)]
+        run_hydra(flags, [*kept, "hydra/launcher=basic", f"hydra.sweep.dir={folder}"], check)
     if refused:
         raise UsageError(refused[0])
 
+
+_OUR_LAUNCHERS = "hydra/launcher=rheos_"
+"""What begins the choice of a launcher whose jobs are checked here."""
 
 _SWEEP_DIR = "rheos_sweep_dir"
 """The setting that holds the user's own hydra.sweep.dir while jobs are checked."""
@@ -188,12 +222,13 @@ def _job_of_multirun() -> tuple[str, str | None]:
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
 
+    from rheos_cli.launcher import name_of_job
+
     settings = HydraConfig.get()
     if settings.mode != RunMode.MULTIRUN:
         return "", None
-    typed = [word.removeprefix("++") for word in settings.overrides.task]
-    words = " ".join(word for word in typed if not word.startswith(f"{_SWEEP_DIR}="))
-    return f"{settings.job.num} ({words})", str(Path(settings.sweep.dir, str(settings.job.num)))
+    words = [word for word in settings.overrides.task if not word.startswith((f"{_SWEEP_DIR}=", f"++{_SWEEP_DIR}="))]
+    return name_of_job(settings.job.num, words), str(Path(settings.sweep.dir, str(settings.job.num)))
 
 
 def _configuration(settings: Mapping[str, Any], run_dir: str | None, registry: Registry) -> RunConfig:

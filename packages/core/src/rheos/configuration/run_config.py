@@ -43,6 +43,12 @@ class EnvironmentConfig:
         help="how the environments of a worker are stepped; auto takes a native vector environment where there is one",
     )
     check_bounds: bool = setting(True, help="whether an observation outside the bounds of its space ends the run")
+    step_timeout_s: float | None = setting(
+        None,
+        exclusive_minimum=0.0,
+        unit="s",
+        help="end a worker whose environments take longer for a step, where workers have processes; null: never",
+    )
     action_masks: str = setting(
         "none",
         choices=("none", "info", "method"),
@@ -69,6 +75,12 @@ class ExecutorConfig:
 
     name: str = setting("inline", help="the plugin that runs the actors")
     workers: int = setting(1, minimum=1, help="rollout workers, each with env.num_envs environments")
+    learner_placement: str = setting(
+        "auto",
+        choices=("auto", "driver", "thread", "remote"),
+        help="where the learner lives: in the flow's thread, in one of its own, or where workers do; auto: on the "
+        "driver in a flow that does one thing after the other, else in a thread",
+    )
     on_failure: str = setting(
         "raise", choices=("raise", "restart"), help="what a failed worker does: end the run, or be made anew"
     )
@@ -170,7 +182,12 @@ class RunConfig(CommonConfig):
         algo, algo_spec = _named_part(mapping, "algo", None, registry.algorithm)
         env, _ = _named_part(mapping, "env", "gym", registry.environment)
         backend, _ = _named_part(mapping, "backend", "torch", registry.backend)
-        executor, _ = _named_part(mapping, "executor", "inline", registry.executor)
+        executor, executor_spec = _named_part(mapping, "executor", "inline", registry.executor)
+        if env.step_timeout_s is not None and not executor_spec.has_processes:
+            raise ConfigError(
+                f"env.step_timeout_s: got {env.step_timeout_s:g}, expected null with executor={executor.name}: only an"
+                " executor whose workers have processes of their own, such as ray, can end one that hangs"
+            )
         workers, healthy = executor.workers, executor.min_healthy
         if healthy is not None and healthy > workers:
             raise ConfigError(f"executor.min_healthy: got {healthy}, expected at most executor.workers={workers}")

@@ -9,6 +9,8 @@ from rheos.executors.host import Host
 from rheos.executors.protocol import NOTHING, Call, Completions, Control, LocalShared, Shared
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rheos.configuration.run_config import ExecutorConfig
     from rheos.streams.actors import Actor
 
@@ -66,6 +68,9 @@ class InlineExecutor:
     def put(self, value: T) -> Shared[T]:
         """Keep the value as it is: everybody is in this process."""
         return LocalShared(value)
+
+    def log_to(self, folder: Path) -> None:
+        """Do nothing: what is printed in this process is seen."""
 
     def close(self) -> None:
         """Do nothing: nothing is held."""

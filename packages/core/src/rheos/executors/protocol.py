@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from rheos.errors import FlowError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rheos.streams.actors import Actor
 
 __all__ = ["NOTHING", "Call", "Completions", "Control", "Executor", "LocalShared", "RunningActor", "Shared"]
@@ -66,8 +68,8 @@ class LocalShared(Shared[T]):
         return self.value
 
 
-_WAITING = Lock()
-"""Held while somebody is added to those who wait for a call."""
+_WANTED = Lock()
+"""Held while those change who want to know that a call has finished."""
 
 
 class Call:
@@ -84,7 +86,7 @@ class Call:
     key = 0
     incarnation = 0
     """How often its actor had been restarted when it was sent."""
-    waiting: tuple[Event, ...] = ()
+    _wanted_by: tuple[Callable[[], None], ...] = ()
 
     def __init__(self, actor: str, method: str | Control, message: Any, through: tuple[str, ...]) -> None:
         self.actor = actor
@@ -95,17 +97,29 @@ class Call:
     def finish(self, value: Any, error: Exception | None) -> None:
         """Set what came back; the executor announces the call after this."""
         self.value, self.error, self.finished = value, error, True
-        for event in self.waiting:
-            event.set()
+        if self._wanted_by:
+            self._tell()
+
+    def when_finished(self, act: Callable[[], None]) -> None:
+        """Call `act()` once it has finished: at once, or in the thread that finishes it."""
+        with _WANTED:
+            self._wanted_by = (*self._wanted_by, act)
+        if self.finished:  # `finish` may have looked before `act` was there
+            self._tell()
+
+    def _tell(self) -> None:
+        with _WANTED:
+            acts, self._wanted_by = self._wanted_by, ()
+        for act in acts:
+            act()
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Block until it has finished, and return whether it has; for executors whose actors have their own threads."""
         if self.finished:
             return True
         event = Event()
-        with _WAITING:
-            self.waiting = (*self.waiting, event)
-        return self.finished or event.wait(timeout_s)  # `finish` may have looked before the event was there
+        self.when_finished(event.set)
+        return event.wait(timeout_s)
 
     def __repr__(self) -> str:
         """Return the actor and the method."""
@@ -258,6 +272,10 @@ class Executor(Protocol):
 
     def put(self, value: T) -> Shared[T]:
         """Send a value once, to be read by many."""
+        ...
+
+    def log_to(self, folder: Path) -> None:
+        """Write what actors print into a file in this folder, where it would not reach the screen as print does."""
         ...
 
     def close(self) -> None:

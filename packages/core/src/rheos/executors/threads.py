@@ -14,6 +14,8 @@ from rheos.executors.protocol import NOTHING, Call, Completions, Control, LocalS
 from rheos.streams.actors import Placement
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rheos.configuration.run_config import ExecutorConfig
     from rheos.executors.protocol import RunningActor
     from rheos.streams.actors import Actor
@@ -145,6 +147,9 @@ class ThreadsExecutor:
     def put(self, value: T) -> Shared[T]:
         """Keep the value as it is: everybody is in this process."""
         return LocalShared(value)
+
+    def log_to(self, folder: Path) -> None:
+        """Do nothing: what is printed in this process is seen."""
 
     def close(self) -> None:
         """Do nothing: the threads are those of the actors."""

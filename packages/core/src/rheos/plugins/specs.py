@@ -72,10 +72,14 @@ class ExecutorSpec(Spec):
         factory: `"module:function"`, `(config) -> Executor`.
         config: `"module:Class"` of its frozen dataclass of settings, which derives from `ExecutorConfig`: the number
             of workers is there.
+        has_processes: Whether each worker has a process of its own, which can be ended.
+        jobs: `"module:function"`, `(settings) -> runner`, where it also runs the jobs of a multirun as processes.
     """
 
     factory: str
     config: str = "rheos.configuration.run_config:ExecutorConfig"
+    has_processes: bool = False
+    jobs: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

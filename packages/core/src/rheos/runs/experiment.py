@@ -61,6 +61,7 @@ def run_experiment(config: RunConfig, registry: Registry, observers: Sequence[ob
     with afterwards(executor.close):
         folder = _make_folder(config)
         with RunLock(folder.lock_path):
+            executor.log_to(folder.path)
             return _Experiment(config, registry, program, observers, folder).run(executor)
 
 
@@ -85,6 +86,7 @@ def resume_experiment(
     cut.refuse_shortened_metrics()
     executor = make_executor(config.executor, registry)
     with afterwards(executor.close):
+        executor.log_to(cut.folder.path)
         saved = cut.state.decode(executor.put)
         return _Experiment(config, registry, program, observers, cut.folder, cut, saved).run(executor)
 
@@ -209,5 +211,7 @@ class _Experiment:
 
 def _reason(error: BaseException) -> str:
     """Return type, message and place of an error, as one line."""
-    notes = [note.splitlines()[0] for note in getattr(error, "__notes__", ()) if note]
+    notes = [
+        note for note in getattr(error, "__notes__", ()) if note and "\n" not in note
+    ]  # a longer one is a traceback
     return f"{in_one_line(error)} ({notes[0]})" if notes else in_one_line(error)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rheos.backend import learning_devices
 from rheos.errors import FlowMistake
 from rheos.plugins import make_backend, resolve
+from rheos.streams.actors import Placement
 
 if TYPE_CHECKING:
     from rheos.configuration.run_config import RunConfig
@@ -46,7 +47,7 @@ def describe(config: RunConfig, registry: Registry) -> Program:
     context = config.context(registry)
     spaces = context.environment.spaces()
     policy: PolicySpec = resolve(algorithm.policy)(spaces, config.algo)  # refuses spaces that it cannot act in
-    roles = resolve(algorithm.roles)(context)
+    roles = _placed(resolve(algorithm.roles)(context), Placement(config.executor.learner_placement))
     stream: Stream[Report] = resolve(algorithm.flow)(roles, config.algo)
     found = stream.check()
     if found:
@@ -54,17 +55,27 @@ def describe(config: RunConfig, registry: Registry) -> Program:
     return Program(context, spaces, policy, roles, stream)
 
 
+def _placed(roles: Any, placement: Placement) -> Any:
+    """Return the roles with the learner where the settings want it; what the algorithm says goes before `auto`."""
+    if placement is Placement.AUTO:
+        return roles
+    return replace(roles, learner=replace(roles.learner, placement=placement))
+
+
 def prepare(config: RunConfig, registry: Registry) -> Program:
     """Describe a run that is about to begin, and see that it could.
 
     The backend is made once, so that it refuses its mode, device or number of processes here rather than in an actor
-    of a run that has begun.
+    of a run that has begun; not where the learner may live on another machine, which has other devices.
 
     Raises:
         ConfigError: if the backend does not have the mode or the device, or does not learn in so many processes.
         UsageError: as `describe` does.
     """
     program = describe(config, registry)
+    is_elsewhere = registry.executor(config.executor.name).has_processes
+    if is_elsewhere and config.executor.learner_placement == Placement.REMOTE.value:
+        return program
     backend = make_backend(config.backend, config.device, registry)
     learning_devices(backend, config.backend.processes)
     return program

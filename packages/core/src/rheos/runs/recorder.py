@@ -257,7 +257,8 @@ class Recorder:
         now = self._flow.statistics()
         self._run.busy, self._run.restarts = now.busy_since(self._measured), now.restarts
         self._measured = now
-        return {f"busy/{role}": share for role, share in self._run.busy.items()} | {"restarts": float(now.restarts)}
+        busy = {f"busy/{role}": share for role, share in self._run.busy.items()}
+        return busy | {"restarts": float(now.restarts), "lost": float(now.lost)}
 
     def _identity(self, weights: Weights) -> _Identity:
         return self._run.totals.env_steps, self._run.totals.updates, weights.version

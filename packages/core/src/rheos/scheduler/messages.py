@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from rheos.errors import ActorDied, FlowError
+from rheos.errors import ActorDied, FlowError, ItemLost
 from rheos.executors.protocol import Call
 from rheos.reports import LearnerReport
 from rheos.scheduler.running import (
@@ -124,6 +124,8 @@ class Ask(_Message):
         self._held: Item | None = None  # taken, but its actor has no room
         self._lag = Mean()
         self.taken = 0
+        self.lost = 0
+        """Items whose columns were gone with their machine before they could be sent on."""
 
     def poll(self) -> Answer:
         """Give a reply if one is due, else take items while there is room."""
@@ -188,6 +190,9 @@ class Ask(_Message):
     def finished(self, call: Call) -> None:
         """Take in a reply."""
         slot = self._slots[call.key]
+        if isinstance(call.error, ItemLost) and self.engine.recovery is not None:
+            self._drop(slot)
+            return
         if call.error is not None:
             self.fail(call.error, slot.number, slot.item.sources)
         learned = slot.item.value = call.value
@@ -198,6 +203,13 @@ class Ask(_Message):
         self._done.append(call.key)
         self.engine.moves += 1
 
+    def _drop(self, slot: _Slot) -> None:
+        """Go on without an item, as if its source had not given it."""
+        del self._slots[slot.key]
+        self._used[slot.actor] -= 1
+        self.lost += 1
+        self.engine.moves += 1
+
     @property
     def outstanding(self) -> int:
         """How many items have no reply yet."""
@@ -206,7 +218,7 @@ class Ask(_Message):
     def statistics(self) -> StageStatistics:
         """Add how old items were when they were sent, and how far behind the weights that made them."""
         lag = None if self._lag.value is None else (self._lag.value, self._lag.most)
-        return replace(super().statistics(), age_s=self._age_s.value, lag=lag)
+        return replace(super().statistics(), lost=self.lost, age_s=self._age_s.value, lag=lag)
 
     def waiting(self) -> str:
         """Say which actors have not replied."""
@@ -311,7 +323,8 @@ class Tell(_Message):
         self.engine.moves += 1
         if call.error is not None:
             recovery = self.engine.recovery
-            if recovery is None or not recovery.takes(call):
+            is_taken = recovery is not None and (isinstance(call.error, ItemLost) or recovery.takes(call))
+            if not is_taken:
                 self.fail(call.error, number, sources)
             self.lost += 1
 

@@ -48,7 +48,7 @@ class StageStatistics:
     outstanding: int
     """Calls that have not been taken in."""
     lost: int = 0
-    """Messages that were lost with an actor that failed."""
+    """Messages and items that were lost with an actor that failed, or with the machine that held them."""
     age_s: float | None = None
     """Mean seconds from when an actor finished an item until the stage sent it on; None where it sends none."""
     lag: tuple[float, float] | None = None
@@ -102,6 +102,11 @@ class FlowStatistics:
     def restarts(self) -> int:
         """How many actors were made anew, all in all."""
         return sum(actor.restarts for actor in self.actors.values())
+
+    @property
+    def lost(self) -> int:
+        """How many messages and items were lost with what failed, all in all."""
+        return sum(stage.lost for stage in self.stages)
 
     def busy_since(self, before: FlowStatistics | None = None) -> dict[str, float]:
         """Return in which share of the time since `before` the driver, and the mean actor of each role, worked."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, TypeVar
 
 from rheos.executors.host import Host
@@ -90,6 +91,9 @@ class ManualExecutor:
     def put(self, value: T) -> Shared[T]:
         """Keep the value as it is."""
         return LocalShared(value)
+
+    def log_to(self, folder: Path) -> None:
+        """Do nothing: what is printed in this process is seen."""
 
     def close(self) -> None:
         """Do nothing: nothing is held."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any, TypeVar
 
 from rheos.errors import ActorDied
@@ -151,6 +152,9 @@ class SimulatedExecutor:
     def put(self, value: T) -> Shared[T]:
         """Keep the value as it is."""
         return LocalShared(value)
+
+    def log_to(self, folder: Path) -> None:
+        """Do nothing: what is printed in this process is seen."""
 
     def close(self) -> None:
         """Forget the actors."""

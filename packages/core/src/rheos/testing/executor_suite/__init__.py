@@ -10,47 +10,24 @@ what they did is seen in their replies, and in files, so an executor on several 
 
 from __future__ import annotations
 
-import pytest
+import sys
+from typing import TYPE_CHECKING, Any
 
-pytest.register_assert_rewrite(
-    *(
-        f"{__name__}.{topic}"
-        for topic in ("bounds", "ends", "failures", "order", "places", "protocol", "state", "values")
-    )
-)
-
-from rheos.testing.executor_suite.bounds import BoundsContract  # noqa: E402 - pytest has to hear of them before
-from rheos.testing.executor_suite.ends import EndsContract  # noqa: E402
-from rheos.testing.executor_suite.failures import FailuresContract  # noqa: E402
-from rheos.testing.executor_suite.order import OrderContract  # noqa: E402
-from rheos.testing.executor_suite.places import PlacesContract  # noqa: E402
-from rheos.testing.executor_suite.protocol import ProtocolContract  # noqa: E402
-from rheos.testing.executor_suite.state import StateContract  # noqa: E402
-from rheos.testing.executor_suite.values import ValuesContract  # noqa: E402
+if TYPE_CHECKING:
+    from rheos.testing.executor_suite.suite import ExecutorSuite
 
 __all__ = ["ExecutorSuite"]
 
+_TOPICS = ("bounds", "ends", "failures", "order", "places", "protocol", "state", "values")
 
-class ExecutorSuite(
-    ProtocolContract,
-    OrderContract,
-    BoundsContract,
-    ValuesContract,
-    FailuresContract,
-    StateContract,
-    PlacesContract,
-    EndsContract,
-):
-    """What every executor keeps, whatever it runs actors on.
+if "pytest" in sys.modules:  # else this is the process of an actor, which pytest would cost half a second
+    sys.modules["pytest"].register_assert_rewrite(*(f"{__name__}.{topic}" for topic in _TOPICS))
 
-    A subclass whose name begins with `Test` says how its executor is made, and nothing else. Where something is
-    different by nature, a class attribute says so: `is_parallel`, `many`, `patience_s`, `idle_share`.
 
-    Example:
-        >>> from rheos.executors.inline import InlineExecutor
-        >>> class TestInline(ExecutorSuite):
-        ...     is_parallel = False
-        ...
-        ...     def make_executor(self):
-        ...         return InlineExecutor()
-    """
+def __getattr__(name: str) -> Any:
+    """Import the suite, and pytest, where it is asked for."""
+    if name != "ExecutorSuite":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from rheos.testing.executor_suite.suite import ExecutorSuite
+
+    return ExecutorSuite

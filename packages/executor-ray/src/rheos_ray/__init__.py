@@ -1,0 +1,1 @@
+"""The Ray executor of Rheos: the same program on many processes and machines."""

@@ -1,0 +1,279 @@
+"""RayActor: an actor in a process of its own, somewhere on the cluster."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from threading import RLock, Thread, Timer
+from time import perf_counter
+from typing import Any
+
+import ray
+from ray import cloudpickle, exceptions
+
+from rheos.errors import ActorDied, ActorStuck, FlowError, ItemLost
+from rheos.executors.protocol import NOTHING, Call, Completions, Control
+from rheos.streams.actors import Actor
+from rheos_ray.cluster import wanted
+from rheos_ray.farewell import last_words
+from rheos_ray.hosting import RemoteHost, drop_what_waits
+from rheos_ray.messages import Outcome, Reference, packed, reply_of
+
+__all__ = ["RayActor", "RayCall"]
+
+_pickler: Any = cloudpickle
+"""Without annotations."""
+
+_SMALL = 65_536
+"""Bytes: where the large parts of the last reply of a method had less, the next one comes whole, which costs less."""
+
+_IDLE_S = 2.0
+"""Seconds that an actor with nothing to do has to close its object, also where others have used up the grace."""
+
+
+class RayCall(Call):
+    """A call whose outcome, and what stayed behind of its reply, the engine holds."""
+
+    references: tuple[Reference, ...] | None = None
+    """Of its outcome, and of the parts of its reply if these stay behind; None until it is sent."""
+    handle: Any = None
+    """Of the process that it was sent to: an actor may have another one by the time that it fails."""
+
+
+class RayActor:
+    """An actor in a process of its own. What is sent to it goes out in order, at once where it can.
+
+    A message that stands for a call on the driver waits here for that, and what is sent after it waits behind it.
+
+    Args:
+        actor: its description.
+        options: what the engine takes for the process: resources, a placement group, ...
+        completions: where its calls are announced.
+        start_timeout_s: how long to wait for a place for the process.
+    """
+
+    def __init__(
+        self, actor: Actor[Any], options: Mapping[str, Any], completions: Completions, start_timeout_s: float
+    ) -> None:
+        self.name = actor.name
+        self._actor, self._options, self._completions = actor, dict(options), completions
+        self._start_timeout_s = start_timeout_s
+        self._lock = RLock()
+        self._unsent: deque[RayCall] = deque()
+        self._outstanding: deque[RayCall] = deque()
+        self._sizes: dict[str | Control, int] = {}
+        self._is_closed = self._is_gone = False
+        self._make(0)
+
+    def _make(self, times: int) -> None:
+        try:
+            actor: bytes = _pickler.dumps(self._actor)
+        except Exception as error:
+            raise FlowError(
+                f"{self.name} cannot travel to the process that it is to live in ({_first_line(error)}): its factory"
+                " must be a class or a function of a module, or a functools.partial of one."
+            ) from error
+        host: Any = ray.remote(RemoteHost)
+        self._handle: Any = host.options(**self._options).remote(self.name)
+        self._born: Reference = self._handle.born.remote()
+        self._received: Reference = self._handle.receive.remote(actor)
+        self._made: Reference = self._handle.make.remote(times)
+        self._execute = self._handle.execute.options(num_returns=2).remote
+        self._execute_whole = self._handle.execute_whole.remote
+        self._is_gone = False
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process is there, as far as is known: its end is noticed by a call."""
+        return not (self._is_gone or self._is_closed)
+
+    def wait_until_started(self, timeout_s: float | None = None) -> bool:
+        """Block until its object is made, or the time is over, which begins when there is a process.
+
+        Raises:
+            FlowError: if the cluster has no room for the process.
+        """
+        try:
+            ray.get(self._born, timeout=self._start_timeout_s)
+        except exceptions.GetTimeoutError:
+            raise FlowError(f"{self.name} found no place: {self._wanted()}.") from None
+        except exceptions.RayActorError as error:
+            raise self._died(error) from None
+        try:
+            imports_s = None if timeout_s is None else max(timeout_s, self._start_timeout_s)
+            failure: Exception | None = ray.get(self._received, timeout=imports_s)
+            failure = failure or ray.get(self._made, timeout=timeout_s)
+        except exceptions.GetTimeoutError:
+            return False
+        except exceptions.RayActorError as error:
+            raise self._died(error) from None
+        if failure is not None:
+            raise failure
+        return True
+
+    def _wanted(self) -> str:
+        return f"{wanted(self._options)}, in {self._start_timeout_s:g} s (executor.start_timeout_s)"
+
+    def call(self, method: str | Control, message: Any = NOTHING, through: tuple[str, ...] = ()) -> Call:
+        """Send a message, or keep it here until what it stands for is known."""
+        call = RayCall(self.name, method, message, through)
+        with self._lock:
+            self._unsent.append(call)
+            if len(self._unsent) == 1:
+                self._send()
+        return call
+
+    def restart(self, times: int) -> Call:
+        """Have the process make the object anew, or make another process where it is gone."""
+        if self._is_gone:
+            call = RayCall(self.name, Control.RESTART, times, ())
+            with self._lock:
+                self._make(times)
+                self._follow(call, self._made)
+            self._give_up_unless_born()
+            return call
+        return self.call(Control.RESTART, times)
+
+    def _give_up_unless_born(self) -> None:
+        """End what finds no place in time, so that what was sent to it fails."""
+        handle = self._handle
+        timer = Timer(self._start_timeout_s, ray.kill, (handle,))
+        timer.daemon = True
+        timer.start()
+        self._born.future().add_done_callback(lambda _: timer.cancel())
+
+    def close(self, grace_s: float) -> None:
+        """End the process after the call that it works on; that is waited for."""
+        if self._is_closed:
+            return
+        with self._lock:
+            self._is_closed = True
+            self._unsent.clear()
+            working, *waiting = self._outstanding or (None,)
+        try:
+            if not self._is_gone:
+                if waiting:  # so it is born, since one works
+                    drop_what_waits(ray.get(self._born))
+                self._close_object(working, grace_s)
+        finally:
+            ray.kill(self._handle)
+
+    def _close_object(self, working: RayCall | None, grace_s: float) -> None:
+        is_born, _ = ray.wait([self._born], timeout=0)
+        if not is_born:  # there is no object
+            return
+        patience_s = max(grace_s, 0.0 if working else _IDLE_S)
+        try:
+            error: Exception | None = ray.get(self._handle.close.remote(), timeout=patience_s)
+        except exceptions.GetTimeoutError:
+            doing = f"still works on {working!r}" if working else "is still being closed"
+            raise ActorStuck(f"{self.name} {doing} when the time to end is over; its process is ended.") from None
+        except exceptions.RayActorError:
+            return
+        if error is not None:
+            raise error
+
+    # what goes out
+
+    def _send(self) -> None:
+        """Send what waits, in order, up to a message that is not known yet; only with the lock."""
+        while self._unsent:
+            call = self._unsent[0]
+            message = call.message
+            if isinstance(message, Call) and not self._can_go(message):
+                message.when_finished(self._send_later)
+                return
+            self._unsent.popleft()
+            self._send_one(call)
+
+    def _send_later(self) -> None:
+        with self._lock:
+            self._send()
+
+    @staticmethod
+    def _can_go(message: Call) -> bool:
+        return message.finished or (isinstance(message, RayCall) and message.references is not None)
+
+    def _send_one(self, call: RayCall) -> None:
+        comes_whole = self._sizes.get(call.method, _SMALL) < _SMALL
+        send = self._execute_whole if comes_whole else self._execute
+        if call.message is NOTHING and not call.through:
+            sent = send(call.method)
+        else:
+            message, arguments = packed(call.message, _references_of)
+            sent = send(call.method, message, call.through, *arguments)
+        call.references = (sent,) if comes_whole else tuple(sent)
+        self._follow(call, call.references[0])
+
+    def _follow(self, call: RayCall, reference: Reference) -> None:
+        call.handle = self._handle
+        self._outstanding.append(call)
+        future: Future[Any] = reference.future()
+        future.add_done_callback(lambda done: self._take_in(call, done))
+
+    # what comes back, in a thread of the engine
+
+    def _take_in(self, call: RayCall, done: Future[Any]) -> None:
+        if isinstance(done.exception(), exceptions.RayActorError):  # the cluster is asked why, not in this thread
+            Thread(target=self._finish, args=(call, done), name=f"{self.name}-is-gone", daemon=True).start()
+        else:
+            self._finish(call, done)
+
+    def _finish(self, call: RayCall, done: Future[Any]) -> None:
+        error = done.exception()
+        value: Any = None
+        failure: Exception | None
+        call.ended_at = call.began_at = perf_counter()
+        if error is not None:
+            failure = self._failure(call, error)
+        elif call.references is None:  # a process that was made anew
+            failure = done.result()
+        else:
+            outcome: Outcome = done.result()
+            call.failed_in, call.began_at = outcome.failed_in, call.ended_at - outcome.busy_s
+            self._sizes[call.method] = outcome.parts_size
+            value, failure = outcome.value, outcome.error
+            if len(call.references) == 2:
+                value = reply_of(value, call.references[1])
+        call.finish(value, failure)
+        with self._lock:
+            while self._outstanding and self._outstanding[0].finished:  # the engine may tell of two the wrong way round
+                self._completions.announce(self._outstanding.popleft())
+
+    def _failure(self, call: RayCall, error: BaseException) -> Exception:
+        if isinstance(error, exceptions.RayTaskError | exceptions.ObjectLostError):
+            return ItemLost(f"what {self.name} was to get is gone with the machine that held it: {_first_line(error)}")
+        if isinstance(error, exceptions.RayActorError):
+            self._is_gone = self._is_gone or call.handle is self._handle
+            return self._died(error)
+        return error if isinstance(error, Exception) else FlowError(str(error))
+
+    def _died(self, error: exceptions.RayActorError) -> ActorDied:
+        words = last_words(error.actor_id) if error.actor_id else None
+        return ActorDied(words or f"{self.name} is gone: {_why(error)}")
+
+
+def _references_of(call: Call) -> Sequence[Reference] | None:
+    return call.references if isinstance(call, RayCall) else None
+
+
+def _why(error: exceptions.RayActorError) -> str:
+    """Return what Ray knows of the end of a process, which it tells in many lines."""
+    text = " ".join(str(error).split())
+    for sign, why in _ENDS.items():
+        if sign in text:
+            return why
+    return text
+
+
+_ENDS = {
+    "connection error code 2": "its process was killed, or ended itself (by SIGKILL, for want of memory, or a crash).",
+    "its node has died": "the machine that it lived on is gone.",
+    "node was terminated": "the machine that it lived on is gone.",
+    "it was killed by `ray.kill`": "its process was ended.",
+}
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0]

@@ -1,0 +1,1 @@
+"""The configuration files of rheos-backend-tf, found by Hydra and never imported by Rheos."""
