@@ -152,17 +152,15 @@ class RayActor:
             self._unsent.clear()
             working, *waiting = self._outstanding or (None,)
         try:
-            if not self._is_gone:
-                if waiting:  # so it is born, since one works
+            is_born, _ = ray.wait([self._born], timeout=0)
+            if is_born and not self._is_gone:  # else there is no object
+                if waiting:
                     drop_what_waits(ray.get(self._born))
                 self._close_object(working, grace_s)
         finally:
             ray.kill(self._handle)
 
     def _close_object(self, working: RayCall | None, grace_s: float) -> None:
-        is_born, _ = ray.wait([self._born], timeout=0)
-        if not is_born:  # there is no object
-            return
         patience_s = max(grace_s, 0.0 if working else _IDLE_S)
         try:
             error: Exception | None = ray.get(self._handle.close.remote(), timeout=patience_s)
