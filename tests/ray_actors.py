@@ -52,6 +52,19 @@ class Troubled:
         return os.getpid()
 
 
+class Rarely:
+    """Publishes a megabyte of weights with every third update."""
+
+    def __init__(self) -> None:
+        self.updates = 0
+
+    def update(self, item: Any) -> LearnerReport:
+        """Count an update, and publish where it is due."""
+        self.updates += 1
+        weights = Weights(self.updates, {"kernel": np.full(2**18, self.updates, np.float32)})
+        return LearnerReport(BatchInfo(), self.updates, 1, {}, weights if self.updates % 3 == 0 else None)
+
+
 def _raise(item: Any) -> None:
     raise ZeroDivisionError(f"cannot divide {item}")
 

@@ -59,6 +59,23 @@ def test_a_step_that_takes_longer_ends_the_process_with_worker_step_and_time(mon
     assert ["rollout-1: step 3 of its environments took more than 0.2 s (env.step_timeout_s)"] == reasons
 
 
+def test_one_that_raises_is_not_taken_for_one_that_hangs(monkeypatch):
+    reasons, environments = [], Environments()
+    monkeypatch.setattr(last_words, "_end", reasons.append)
+    timed = TimedEnvironments(environments, 0.1, "rollout-0")
+
+    def fail(actions):
+        raise OSError("the cable is loose")
+
+    environments.step = fail
+    with pytest.raises(OSError, match="cable"):
+        timed.step(0)
+    Event().wait(0.4)
+    timed.close()
+
+    assert [] == reasons
+
+
 def test_a_process_that_is_not_an_actors_own_is_not_ended():
     with pytest.raises(RuntimeError, match="not an actor's own"):
         last_words.end_process("enough")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from threading import Lock
+
 import psutil
 import pytest
-from ray_actors import Learning, Roller, Shard
+from ray_actors import Learning, Rarely, Roller, Shard
 
 import rheos_ray.messages
-from rheos import Actor, ActorGroup, Placement, Published, Route, concurrently, from_actors, run
+from rheos import Actor, ActorGroup, Placement, Published, Route, concurrently, from_actors, from_items, run
 from rheos.errors import ItemLost
+from rheos.testing.executor_suite.base import failure_of
+from rheos_ray.messages import Part
 
 MEGABYTE = 2**20
 
@@ -51,6 +55,27 @@ def test_in_a_flow_as_of_ape_x_the_driver_fetches_no_column_and_does_not_grow(ex
     assert max(seen) > 0  # weights came to who acts, and what it gave came to who learns
     # 300 items are 300 MB, and as many of weights: a driver that kept a tenth of it would show.
     assert grown < 30 * MEGABYTE
+
+
+def test_weights_that_are_published_now_and_then_stay_where_they_are_from_the_second_time_on(executor):
+    updates = from_items(range(9)).ask(Actor("learner", Rarely, Placement.REMOTE), Rarely.update)
+
+    with run(updates, executor) as flow:
+        published = [report.weights for report in flow if report.weights is not None]
+        versions = [weights.get().version for weights in published]
+
+    assert [3, 6, 9] == versions
+    assert [Part, Part] == list(map(type, published[1:]))  # whether the first one would be large nobody knew
+
+
+def test_a_message_that_cannot_travel_is_an_error_of_its_stage(executor):
+    stream = from_items([7]).map(lambda _: Lock()).ask(Actor("learner", Rarely, Placement.REMOTE), Rarely.update)
+
+    with run(stream, executor) as flow:
+        error = failure_of(flow)
+
+    assert isinstance(error, TypeError)
+    assert any(note.startswith("in stage 3: ask") for note in error.__notes__)
 
 
 def test_columns_that_are_read_here_are_fetched_once(executor, monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from threading import RLock, Thread, Timer
 from time import perf_counter
 from typing import Any
@@ -26,7 +27,7 @@ _pickler: Any = cloudpickle
 """Without annotations."""
 
 _SMALL = 65_536
-"""Bytes: where the large parts of the last reply of a method had less, the next one comes whole, which costs less."""
+"""Bytes: where the large parts of all replies of a method had less, the next one comes whole, which costs less."""
 
 _IDLE_S = 2.0
 """Seconds that an actor with nothing to do has to close its object, also where others have used up the grace."""
@@ -129,6 +130,8 @@ class RayActor:
         if self._is_gone:
             call = RayCall(self.name, Control.RESTART, times, ())
             with self._lock:
+                with suppress(Exception):  # it may be there behind a network that fails
+                    ray.kill(self._handle)
                 self._make(times)
                 self._follow(call, self._made)
             self._give_up_unless_born()
@@ -194,13 +197,19 @@ class RayActor:
         return message.finished or (isinstance(message, RayCall) and message.references is not None)
 
     def _send_one(self, call: RayCall) -> None:
+        """Send a call; one that cannot travel has failed."""
         comes_whole = self._sizes.get(call.method, _SMALL) < _SMALL
         send = self._execute_whole if comes_whole else self._execute
-        if call.message is NOTHING and not call.through:
-            sent = send(call.method)
-        else:
-            message, arguments = packed(call.message, _references_of)
-            sent = send(call.method, message, call.through, *arguments)
+        try:
+            if call.message is NOTHING and not call.through:
+                sent = send(call.method)
+            else:
+                message, arguments = packed(call.message, _references_of)
+                sent = send(call.method, message, call.through, *arguments)
+        except Exception as error:
+            self._outstanding.append(call)
+            self._end(call, None, error)
+            return
         call.references = (sent,) if comes_whole else tuple(sent)
         self._follow(call, call.references[0])
 
@@ -219,28 +228,38 @@ class RayActor:
             self._finish(call, done)
 
     def _finish(self, call: RayCall, done: Future[Any]) -> None:
-        error = done.exception()
-        value: Any = None
-        failure: Exception | None
         call.ended_at = call.began_at = perf_counter()
+        try:
+            value, failure = self._came_of(call, done)
+        except Exception as error:
+            value, failure = None, error
+        self._end(call, value, failure)
+
+    def _end(self, call: RayCall, value: Any, failure: Exception | None) -> None:
+        try:
+            call.finish(value, failure)
+        finally:
+            with self._lock:
+                while self._outstanding and self._outstanding[0].finished:  # Ray may tell of two the wrong way round
+                    self._completions.announce(self._outstanding.popleft())
+
+    def _came_of(self, call: RayCall, done: Future[Any]) -> tuple[Any, Exception | None]:
+        error = done.exception()
         if error is not None:
-            failure = self._failure(call, error)
-        elif call.references is None:  # a process that was made anew
-            failure = done.result()
-        else:
-            outcome: Outcome = done.result()
-            call.failed_in, call.began_at = outcome.failed_in, call.ended_at - outcome.busy_s
-            self._sizes[call.method] = outcome.parts_size
-            value, failure = outcome.value, outcome.error
-            if len(call.references) == 2:
-                value = reply_of(value, call.references[1])
-        call.finish(value, failure)
-        with self._lock:
-            while self._outstanding and self._outstanding[0].finished:  # the engine may tell of two the wrong way round
-                self._completions.announce(self._outstanding.popleft())
+            return None, self._failure(call, error)
+        if call.references is None:  # a process that was made anew
+            return None, done.result()
+        outcome: Outcome = done.result()
+        call.failed_in, call.began_at = outcome.failed_in, call.ended_at - outcome.busy_s
+        # A method that gave large parts once, such as weights that are due now and then, may do so again.
+        self._sizes[call.method] = max(self._sizes.get(call.method, 0), outcome.parts_size)
+        parts_stayed = len(call.references) == 2
+        return reply_of(outcome.value, call.references[1]) if parts_stayed else outcome.value, outcome.error
 
     def _failure(self, call: RayCall, error: BaseException) -> Exception:
-        if isinstance(error, exceptions.RayTaskError | exceptions.ObjectLostError):
+        cause = error.cause if isinstance(error, exceptions.RayTaskError) else None
+        is_lost = isinstance(cause, exceptions.ObjectLostError | exceptions.RayActorError)
+        if is_lost or isinstance(error, exceptions.ObjectLostError):
             return ItemLost(f"what {self.name} was to get is gone with the machine that held it: {_first_line(error)}")
         if isinstance(error, exceptions.RayActorError):
             self._is_gone = self._is_gone or call.handle is self._handle

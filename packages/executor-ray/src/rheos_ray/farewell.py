@@ -24,12 +24,9 @@ def leave_with_last_words(actor_id: str, reason: str) -> None:
 
 
 def last_words(actor_id: str) -> str | None:
-    """Return why a process ended itself, once; None of one that was ended."""
+    """Return why a process ended itself; None of one that was ended."""
     words: bytes | None = _store._internal_kv_get(_key(actor_id))
-    if words is None:
-        return None
-    _store._internal_kv_del(_key(actor_id))
-    return words.decode()
+    return None if words is None else words.decode()
 
 
 def _key(actor_id: str) -> bytes:

@@ -13,6 +13,7 @@ from rheos import Batch, BatchInfo, LearnerReport, Report
 from rheos.arrays.numpy_namespace import numpy_xp
 from rheos.batches import Columns
 from rheos.errors import ShapeError
+from rheos.executors.host import freeze
 from rheos.executors.protocol import Shared
 from rheos_ops.advantages import generalized_advantages
 
@@ -71,7 +72,7 @@ class JoinedColumns(Shared[Columns]):
     axis: int
 
     def get(self) -> Columns:
-        """Return the joined columns; those that are elsewhere are fetched.
+        """Return the joined columns, read-only; those that are elsewhere are fetched.
 
         Raises:
             ShapeError: if the parts differ in columns.
@@ -83,7 +84,10 @@ class JoinedColumns(Shared[Columns]):
                     f"concat got batches of two kinds: {sorted(first)} along axis {self.axis},"
                     f" and {sorted(other)} along axis {self.axis}: join batches of one source."
                 )
-        return {name: np.concatenate([part[name] for part in parts], axis=self.axis) for name in first}
+        joined: Columns = freeze(
+            {name: np.concatenate([part[name] for part in parts], axis=self.axis) for name in first}
+        )
+        return joined
 
 
 def rebatch(*, min_steps: int) -> Rebatch:

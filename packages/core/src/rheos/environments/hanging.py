@@ -35,17 +35,19 @@ class TimedEnvironments:
     def reset(self, count: int = 0) -> Any:
         """Start all environments."""
         self._clock.began_at = perf_counter()
-        observations = self._environments.reset(count)
-        self._clock.began_at = None
-        return observations
+        try:
+            return self._environments.reset(count)
+        finally:
+            self._clock.began_at = None
 
     def step(self, actions: Any) -> VectorStep:
         """Take one action in each environment."""
         self._clock.began_at = perf_counter()
-        step = self._environments.step(actions)
-        self._clock.began_at = None
-        self._clock.steps += 1
-        return step
+        try:
+            return self._environments.step(actions)
+        finally:
+            self._clock.began_at = None
+            self._clock.steps += 1
 
     def close(self) -> None:
         """Release everything."""
