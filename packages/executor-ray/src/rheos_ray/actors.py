@@ -152,8 +152,11 @@ class RayActor:
             return
         with self._lock:
             self._is_closed = True
+            unsent = list(self._unsent)
             self._unsent.clear()
             working, *waiting = self._outstanding or (None,)
+        for call in unsent:
+            call.finish(None, FlowError(f"{call!r} was dropped: the flow is closed."))
         try:
             is_born, _ = ray.wait([self._born], timeout=0)
             if is_born and not self._is_gone:  # else there is no object

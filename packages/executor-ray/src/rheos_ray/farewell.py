@@ -17,10 +17,12 @@ _store: Any = internal_kv  # without annotations
 
 def leave_with_last_words(actor_id: str, reason: str) -> None:
     """Say why, show where every thread is, and end this process at once."""
-    _store._internal_kv_put(_key(actor_id), reason.encode())
-    print(reason, file=sys.stderr, flush=True)
-    faulthandler.dump_traceback(all_threads=True)
-    os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        print(reason, file=sys.stderr, flush=True)
+        faulthandler.dump_traceback(all_threads=True)
+        _store._internal_kv_put(_key(actor_id), reason.encode())
+    finally:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def last_words(actor_id: str) -> str | None:
