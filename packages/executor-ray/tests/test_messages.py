@@ -10,7 +10,6 @@ import pytest
 from rheos import Batch, BatchInfo, LearnerReport
 from rheos.executors.protocol import NOTHING, Call, Control, LocalShared
 from rheos.reports import Weights
-from rheos_ops.stages import concat
 from rheos_ray.messages import Outcome, Part, Stored, left_behind, packed, reply_of, unpacked
 
 INFO = BatchInfo(("rollout-0",), env_steps=2)
@@ -84,19 +83,6 @@ def test_a_reply_without_large_parts_is_the_same_object():
     assert small is reply
     assert [] == parts
     assert reply_of(small, reference("parts")) is reply
-
-
-def test_batches_that_are_elsewhere_are_joined_where_they_are_read():
-    first, second = (reply_of(left_behind(batch(number))[0], reference(f"parts of {number}")) for number in (1.0, 2.0))
-
-    joined = concat([first, second, batch(3.0)])
-    message, arguments = packed(joined, no_call)
-    arrived = unpacked(message, [left_behind(batch(number))[1] for number in (1.0, 2.0)])
-
-    assert joined.is_deferred
-    assert ["parts of 1.0", "parts of 2.0"] == arguments
-    assert [1.0, 1.0, 2.0, 2.0, 3.0, 3.0] == arrived["rewards"].tolist()
-    assert (6, ("rollout-0",)) == (arrived.info.env_steps, arrived.info.sources)
 
 
 def test_a_reference_that_a_message_has_twice_is_one_argument():

@@ -116,7 +116,7 @@ class EndsContract(ContractBase):
         door = Actor("a", partial(Door, diary, "a", gate.path), Placement.REMOTE)
         flow = run(from_items(range(9)).ask(door, Door.echo, in_flight=3), executor, grace_s=self.patience_s)
         self.waits(flow)
-        timer = threading.Timer(0.05, gate.let_through, (1,))
+        timer = threading.Timer(0.5, gate.let_through, (1,))
 
         timer.start()
         flow.close()
