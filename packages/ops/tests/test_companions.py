@@ -194,8 +194,8 @@ def test_what_a_terminal_sends_to_all_processes_is_left_to_the_first_one(start, 
         companions = Companions("learner", 1, echo, on_end=ended)
         companions.send(None)
         companions.receive()
-        print("ready")
         try:
+            print("ready")
             time.sleep(60)
         except KeyboardInterrupt:
             companions.send("still there?")

@@ -307,6 +307,7 @@ def _wake_when_interrupted() -> None:
     When the engine cancels a task, it has Python note an interruption, as `_thread.interrupt_main` does; the main
     thread sees that once it goes on. Here, another thread hears of the note and sends it a signal, which ends the wait.
     """
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # else one from a script's background stays deaf
     readable, writable = os.pipe()
     os.set_blocking(writable, False)
     signal.signal(signal.SIGURG, lambda number, frame: None)
