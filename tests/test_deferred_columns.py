@@ -14,11 +14,11 @@ def batch(number: float) -> Batch:
 
 
 def test_batches_that_are_elsewhere_are_joined_where_they_are_read():
-    first, second = (reply_of(left_behind(batch(number))[0], f"parts of {number}") for number in (1.0, 2.0))
+    first, second = (reply_of(left_behind(batch(number), 1)[0], f"parts of {number}") for number in (1.0, 2.0))
 
     joined = concat([first, second, batch(3.0)])
     message, arguments = packed(joined, lambda call: None)
-    arrived = unpacked(message, [left_behind(batch(number))[1] for number in (1.0, 2.0)])
+    arrived = unpacked(message, [left_behind(batch(number), 1)[1] for number in (1.0, 2.0)])
 
     assert joined.is_deferred
     assert ["parts of 1.0", "parts of 2.0"] == arguments

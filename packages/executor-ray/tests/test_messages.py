@@ -10,7 +10,7 @@ import pytest
 from rheos import Batch, BatchInfo, LearnerReport
 from rheos.executors.protocol import NOTHING, Call, Control, LocalShared
 from rheos.reports import Weights
-from rheos_ray.messages import Outcome, Part, Stored, left_behind, packed, reply_of, unpacked
+from rheos_ray.messages import Outcome, Part, Stored, left_behind, packed, received, reply_of, request_of, unpacked
 
 INFO = BatchInfo(("rollout-0",), env_steps=2)
 
@@ -41,7 +41,7 @@ def no_call(call: Call) -> None:
     ],
 )
 def test_large_parts_of_a_reply_stay_and_come_with_the_message_that_it_is_sent_in(reply, count):
-    small, parts = left_behind(reply)
+    small, parts = left_behind(reply, 1)
     seen = reply_of(small, reference("parts"))
     message, arguments = packed(seen, no_call)
 
@@ -67,7 +67,7 @@ def plain(tree: Any) -> Any:
 
 
 def test_the_driver_sees_what_is_known_of_a_batch_without_its_columns():
-    small, _ = left_behind((batch(axis=1), 7))
+    small, _ = left_behind((batch(axis=1), 7), 1)
 
     seen, number = reply_of(small, reference("parts"))
 
@@ -78,7 +78,7 @@ def test_the_driver_sees_what_is_known_of_a_batch_without_its_columns():
 def test_a_reply_without_large_parts_is_the_same_object():
     reply = {"numbers": (1, 2), "array": np.zeros(2)}
 
-    small, parts = left_behind(reply)
+    small, parts = left_behind(reply, 1)
 
     assert small is reply
     assert [] == parts
@@ -91,15 +91,15 @@ def test_a_reference_that_a_message_has_twice_is_one_argument():
     message, arguments = packed([stored, {"again": stored}], no_call)
 
     assert ["weights"] == arguments
-    assert ["w", {"again": "w"}] == unpacked(message, ["w"])
+    assert [LocalShared("w"), {"again": LocalShared("w")}] == unpacked(message, ["w"])
 
 
 def test_a_call_stands_for_its_reply_with_what_stayed_behind():
-    small, parts = left_behind((batch(), 7))
+    small, parts = left_behind((batch(), 7), 1)
     call = Call("sender", "give", NOTHING, ())
 
     message, arguments = packed(call, lambda _: (reference("outcome"), reference("parts")))
-    arrived = unpacked(message, [Outcome(small, None, None, 0.0), parts])
+    arrived = unpacked(message, [Outcome(small, None, None, 0.0).to_bytes(), parts])
 
     assert ["outcome", "parts"] == arguments
     assert [1.0, 1.0] == arrived[0]["rewards"].tolist()
@@ -115,7 +115,7 @@ def test_a_call_that_failed_raises_where_it_was_to_be_the_message(is_elsewhere):
     message, arguments = packed(call, (lambda _: ("outcome", "parts")) if is_elsewhere else no_call)
 
     with pytest.raises(KeyError, match="no such item"):
-        unpacked(message, [outcome, []] if arguments else [])
+        unpacked(message, [outcome.to_bytes(), []] if arguments else [])
 
 
 def test_a_call_on_the_driver_stands_for_a_reply_that_has_references_in_it():
@@ -125,4 +125,74 @@ def test_a_call_on_the_driver_stands_for_a_reply_that_has_references_in_it():
     message, arguments = packed(call, no_call)
 
     assert ["weights"] == arguments
-    assert {"weights": "w"} == unpacked(message, ["w"])
+    assert {"weights": LocalShared("w")} == unpacked(message, ["w"])
+
+
+def test_small_parts_come_along():
+    reply = (batch(), 7)
+
+    small, parts = left_behind(reply)
+
+    assert small is reply
+    assert [] == parts
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        {"rewards": np.arange(7, dtype=np.float32), "dones": np.zeros((3, 5), bool), "nothing": np.zeros((0, 4))},
+        np.arange(12.0).reshape(3, 4).T,
+        np.arange(24).reshape(2, 3, 4)[:, ::2],
+        np.array([1 + 2j], np.complex128),
+    ],
+    ids=["none", "columns", "transposed", "strided", "complex"],
+)
+def test_an_outcome_arrives_as_it_left_and_cannot_be_written(value):
+    arrived = Outcome.from_bytes(Outcome(value, None, "stage-3", 0.25).to_bytes())
+
+    assert (None, "stage-3", 0.25, False) == arrived[1:]
+    for sent, seen in zip(arrays_of(value), arrays_of(arrived.value), strict=True):
+        assert (sent.dtype, sent.shape, sent.tolist()) == (seen.dtype, seen.shape, seen.tolist())
+        assert seen.flags.aligned
+        assert not seen.flags.writeable
+
+
+def arrays_of(tree: Any) -> list[np.ndarray]:
+    if isinstance(tree, dict):
+        return list(tree.values())
+    return [] if tree is None else [tree]
+
+
+def test_what_python_cannot_pickle_by_name_travels_by_value():
+    outcome = Outcome((lambda x: x + 1, np.ones(3)), None, None, 0.0)
+
+    function, array = Outcome.from_bytes(outcome.to_bytes()).value
+
+    assert 3 == function(2)
+    assert [1.0, 1.0, 1.0] == array.tolist()
+
+
+def test_requests_that_are_alike_are_the_same_bytes():
+    requests = {request_of("act", NOTHING, (), no_call)[0] for _ in range(2)}
+    others = {request_of(*other, no_call)[0] for other in [("act", None, ()), ("act", NOTHING, ("stage-1",))]}
+
+    assert 1 == len(requests)
+    assert 3 == len(requests | others)
+
+
+@pytest.mark.parametrize("message", [NOTHING, None, 7, {"epsilon": 0.1}, [batch()]])
+def test_a_request_arrives_as_it_was_sent(message):
+    request, arguments = request_of("act", message, ("stage-1",), no_call)
+
+    arrived = received(request, arguments)
+
+    assert ("act", ("stage-1",)) == (arrived.method, arrived.through)
+    assert plain(message) == plain(arrived.message)
+
+
+def test_a_stored_message_is_a_place_in_the_request():
+    request, arguments = request_of("load", Stored(reference("weights")), (), no_call)
+
+    assert ["weights"] == arguments
+    assert LocalShared("w") == received(request, ["w"]).message

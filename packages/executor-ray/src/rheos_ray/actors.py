@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Mapping
 from contextlib import suppress
 from threading import RLock, Thread, Timer
 from time import perf_counter
@@ -19,15 +18,12 @@ from rheos.streams.actors import Actor
 from rheos_ray.cluster import wanted
 from rheos_ray.farewell import last_words
 from rheos_ray.hosting import RemoteHost, drop_what_waits
-from rheos_ray.messages import Outcome, Reference, packed, reply_of
+from rheos_ray.messages import Outcome, Reference, reply_of, request_of
 
 __all__ = ["RayActor", "RayCall"]
 
 _pickler: Any = cloudpickle
 """Without annotations."""
-
-_SMALL = 65_536
-"""Bytes: where the large parts of all replies of a method had less, the next one comes whole, which costs less."""
 
 _IDLE_S = 2.0
 """Seconds that an actor with nothing to do has to close its object, also where others have used up the grace."""
@@ -37,7 +33,7 @@ class RayCall(Call):
     """A call whose outcome, and what stayed behind of its reply, the engine holds."""
 
     references: tuple[Reference, ...] | None = None
-    """Of its outcome, and of the parts of its reply if these stay behind; None until it is sent."""
+    """Of its outcome, and of those parts of its reply that stay behind; None until it is sent."""
     handle: Any = None
     """Of the process that it was sent to: an actor may have another one by the time that it fails."""
 
@@ -63,7 +59,7 @@ class RayActor:
         self._lock = RLock()
         self._unsent: deque[RayCall] = deque()
         self._outstanding: deque[RayCall] = deque()
-        self._sizes: dict[str | Control, int] = {}
+        self._is_small: dict[str | Control, bool] = {}
         self._is_closed = self._is_gone = False
         self._make(0)
 
@@ -80,8 +76,9 @@ class RayActor:
         self._born: Reference = self._handle.born.remote()
         self._received: Reference = self._handle.receive.remote(actor)
         self._made: Reference = self._handle.make.remote(times)
-        self._execute = self._handle.execute.options(num_returns=2).remote
+        self._execute = self._handle.execute.remote
         self._execute_whole = self._handle.execute_whole.remote
+        self._last_request = b""
         self._is_gone = False
 
     @property
@@ -201,14 +198,17 @@ class RayActor:
 
     def _send_one(self, call: RayCall) -> None:
         """Send a call; one that cannot travel has failed."""
-        comes_whole = self._sizes.get(call.method, _SMALL) < _SMALL
-        send = self._execute_whole if comes_whole else self._execute
         try:
-            if call.message is NOTHING and not call.through:
-                sent = send(call.method)
+            request, arguments = request_of(call.method, call.message, call.through, _references_of)
+            comes_whole = self._is_small.get(call.method, False)
+            execute = self._execute_whole if comes_whole else self._execute
+            if arguments:
+                sent = execute(request, *arguments)
+            elif request == self._last_request:
+                sent = execute()
             else:
-                message, arguments = packed(call.message, _references_of)
-                sent = send(call.method, message, call.through, *arguments)
+                sent = execute(request)
+                self._last_request = request
         except Exception as error:
             self._outstanding.append(call)
             self._end(call, None, error)
@@ -219,21 +219,22 @@ class RayActor:
     def _follow(self, call: RayCall, reference: Reference) -> None:
         call.handle = self._handle
         self._outstanding.append(call)
-        future: Future[Any] = reference.future()
-        future.add_done_callback(lambda done: self._take_in(call, done))
+        engine: Any = reference  # without annotations; its `future` is this with a lock more
+        engine._on_completed(lambda result: self._take_in(call, reference, result))
 
     # what comes back, in a thread of the engine
 
-    def _take_in(self, call: RayCall, done: Future[Any]) -> None:
-        if isinstance(done.exception(), exceptions.RayActorError):  # the cluster is asked why, not in this thread
-            Thread(target=self._finish, args=(call, done), name=f"{self.name}-is-gone", daemon=True).start()
+    def _take_in(self, call: RayCall, reference: Reference, result: Any) -> None:
+        """Take what came of a call; `reference` must live until then."""
+        if isinstance(result, exceptions.RayActorError):  # the cluster is asked why, not in this thread
+            Thread(target=self._finish, args=(call, result), name=f"{self.name}-is-gone", daemon=True).start()
         else:
-            self._finish(call, done)
+            self._finish(call, result)
 
-    def _finish(self, call: RayCall, done: Future[Any]) -> None:
+    def _finish(self, call: RayCall, result: Any) -> None:
         call.ended_at = call.began_at = perf_counter()
         try:
-            value, failure = self._came_of(call, done)
+            value, failure = self._came_of(call, result)
         except Exception as error:
             value, failure = None, error
         self._end(call, value, failure)
@@ -246,20 +247,19 @@ class RayActor:
                 while self._outstanding and self._outstanding[0].finished:  # Ray may tell of two the wrong way round
                     self._completions.announce(self._outstanding.popleft())
 
-    def _came_of(self, call: RayCall, done: Future[Any]) -> tuple[Any, Exception | None]:
-        error = done.exception()
-        if error is not None:
-            return None, self._failure(call, error)
+    def _came_of(self, call: RayCall, result: Any) -> tuple[Any, Exception | None]:
+        if isinstance(result, exceptions.RayError):
+            return None, self._failure(call, result)
         if call.references is None:  # a process that was made anew
-            return None, done.result()
-        outcome: Outcome = done.result()
+            return None, result
+        outcome = Outcome.from_bytes(result)
         call.failed_in, call.began_at = outcome.failed_in, call.ended_at - outcome.busy_s
         # A method that gave large parts once, such as weights that are due now and then, may do so again.
-        self._sizes[call.method] = max(self._sizes.get(call.method, 0), outcome.parts_size)
-        parts_stayed = len(call.references) == 2
-        return reply_of(outcome.value, call.references[1]) if parts_stayed else outcome.value, outcome.error
+        self._is_small[call.method] = not outcome.is_large and self._is_small.get(call.method, True)
+        is_whole = len(call.references) == 1 or not outcome.is_large
+        return outcome.value if is_whole else reply_of(outcome.value, call.references[1]), outcome.error
 
-    def _failure(self, call: RayCall, error: BaseException) -> Exception:
+    def _failure(self, call: RayCall, error: exceptions.RayError) -> Exception:
         cause = error.cause if isinstance(error, exceptions.RayTaskError) else None
         is_lost = isinstance(cause, exceptions.ObjectLostError | exceptions.RayActorError)
         if is_lost or isinstance(error, exceptions.ObjectLostError):
@@ -267,14 +267,14 @@ class RayActor:
         if isinstance(error, exceptions.RayActorError):
             self._is_gone = self._is_gone or call.handle is self._handle
             return self._died(error)
-        return error if isinstance(error, Exception) else FlowError(str(error))
+        return error if cause is None else cause
 
     def _died(self, error: exceptions.RayActorError) -> ActorDied:
         words = last_words(error.actor_id) if error.actor_id else None
         return ActorDied(words or f"{self.name} is gone: {_why(error)}")
 
 
-def _references_of(call: Call) -> Sequence[Reference] | None:
+def _references_of(call: Call) -> tuple[Reference, ...] | None:
     return call.references if isinstance(call, RayCall) else None
 
 

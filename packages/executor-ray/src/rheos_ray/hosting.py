@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import traceback
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -18,10 +19,10 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from rheos.errors import ActorDied, FlowError, RheosError
 from rheos.executors.host import Host, user_exit
 from rheos.executors.last_words import set_ending
-from rheos.executors.protocol import NOTHING, Call, Control, LocalShared
+from rheos.executors.protocol import Call, LocalShared
 from rheos.streams.actors import Actor
 from rheos_ray.farewell import leave_with_last_words
-from rheos_ray.messages import Outcome, left_behind, size_of, unpacked
+from rheos_ray.messages import Outcome, left_behind, received
 
 __all__ = ["Birth", "RemoteHost", "drop_what_waits"]
 
@@ -48,6 +49,7 @@ class RemoteHost:
         set_ending(partial(leave_with_last_words, actor_id))
         self._actor: Actor[Any] | None = None
         self._host: Host | None = None
+        self._last_request = b""
 
     def __repr__(self) -> str:
         """Return the actor's name: Ray's prefix of what it prints."""
@@ -79,38 +81,42 @@ class RemoteHost:
             return _portable(user_exit(self._name, error))
         return None
 
-    def execute(
-        self, method: str | Control, message: Any = NOTHING, through: tuple[str, ...] = (), *arguments: Any
-    ) -> tuple[Outcome, list[Any]]:
-        """Run a call and return its outcome, and apart from it the large parts of its reply, which stay here.
+    @ray.method(num_returns=2)
+    def execute(self, request: bytes | None = None, *arguments: Any) -> tuple[bytes, list[Any]]:
+        """Run a call and return what came of it, and apart from that the large parts of its reply, which stay here.
 
         Args:
-            method: of the actor's object, or a control.
-            message: with places for the arguments.
-            through: the installed functions that the reply passes through.
+            request: `messages.request_of`; None, which costs the engine least: the last one that had no arguments.
             arguments: what the engine brought here.
         """
-        outcome = self._executed(method, message, through, arguments)
+        outcome = self._executed(request, arguments)
         value, parts = left_behind(outcome.value)
-        return outcome._replace(value=value, parts_size=size_of(parts)), parts
+        return self._as_bytes(outcome._replace(value=value, is_large=bool(parts))), parts
 
-    def execute_whole(
-        self, method: str | Control, message: Any = NOTHING, through: tuple[str, ...] = (), *arguments: Any
-    ) -> Outcome:
-        """Run a call and return its outcome with all that belongs to it; for replies that were small so far."""
-        outcome = self._executed(method, message, through, arguments)
-        return outcome._replace(parts_size=size_of(left_behind(outcome.value)[1]))
+    def execute_whole(self, request: bytes | None = None, *arguments: Any) -> bytes:
+        """Run a call as `execute` does, and return what came of it with all that belongs to it."""
+        outcome = self._executed(request, arguments)
+        return self._as_bytes(outcome._replace(is_large=bool(left_behind(outcome.value)[1])))
 
-    def _executed(
-        self, method: str | Control, message: Any, through: tuple[str, ...], arguments: tuple[Any, ...]
-    ) -> Outcome:
-        call = Call(self._name, method, NOTHING, through)
+    def _as_bytes(self, outcome: Outcome) -> bytes:
+        try:
+            return outcome.to_bytes()
+        except Exception as error:
+            failure = FlowError(f"what {self._name} gave cannot travel: {type(error).__name__}: {error}")
+            return Outcome(None, failure, None, outcome.busy_s).to_bytes()
+
+    def _executed(self, request: bytes | None, arguments: Sequence[Any]) -> Outcome:
+        if request is None:
+            request = self._last_request
+        elif not arguments:
+            self._last_request = request
         if self._host is None:
             return Outcome(None, ActorDied(f"{self._name} is down: it could not be made."), None, 0.0)
         if os.path.exists(self._closing):
-            return Outcome(None, FlowError(f"{call!r} was dropped: the flow is closed."), None, 0.0)
+            dropped = FlowError(f"what was sent to {self._name} was dropped: the flow is closed.")
+            return Outcome(None, dropped, None, 0.0)
         try:
-            call.message = unpacked(message, arguments)
+            call = Call(self._name, *received(request, arguments))
         except Exception as error:
             return Outcome(None, error, None, 0.0)
         try:

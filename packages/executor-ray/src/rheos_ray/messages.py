@@ -1,31 +1,60 @@
 """Messages: what travels between the driver and an actor, and what of it stays where it is.
 
-Large parts of a reply, the columns of batches and published weights, are its second return: they stay with the engine,
-and the driver holds a `Part` in their place. Where a message has parts, calls or shared values in it, the references
-that they stand for become arguments of their own, which the engine brings to the receiver before the call starts.
+The columns of batches and published weights in a reply are its second return where they are large: they stay with the
+engine, and the driver holds a `Part` in their place. Where a message has parts, calls or shared values in it, the
+references that they stand for become arguments of their own, which the engine brings to the receiver before the call
+starts.
+
+What is small travels as bytes, for the engine takes long over the pickling of objects.
 """
 
 from __future__ import annotations
 
+import copyreg
+import io
+import pickle  # noqa: TID251 - nothing of it comes from a file, only from another process of the same run
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import ray
-from ray import exceptions
+from ray import cloudpickle, exceptions
+from ray.actor import ActorHandle
 
 from rheos.batches import Batch
 from rheos.errors import ItemLost
 from rheos.executors.host import ATOMS, freeze
-from rheos.executors.protocol import Call, Control, LocalShared, Nothing, Shared
+from rheos.executors.protocol import NOTHING, Call, Control, LocalShared, Nothing, Shared
 from rheos.reports import LearnerReport
 
-__all__ = ["Left", "Outcome", "Part", "Reference", "Stored", "left_behind", "packed", "reply_of", "size_of", "unpacked"]
+__all__ = [
+    "Left",
+    "Outcome",
+    "Part",
+    "Reference",
+    "Request",
+    "Stored",
+    "left_behind",
+    "packed",
+    "received",
+    "reply_of",
+    "request_of",
+    "unpacked",
+]
 
 Reference: TypeAlias = "ray.ObjectRef[Any]"
 
 _LEAVES = ATOMS | {Nothing, Control, np.ndarray}
+
+_LARGE = 102_400
+"""Bytes of the columns and the weights in a reply from which on they stay behind: the engine brings smaller objects to
+the driver in any case."""
+
+_pickler: Any = cloudpickle
+"""Without annotations."""
 
 
 class Outcome(NamedTuple):
@@ -35,8 +64,72 @@ class Outcome(NamedTuple):
     error: Exception | None
     failed_in: str | None
     busy_s: float
-    parts_size: int = 0
-    """Bytes of its large parts, whether they stayed behind or came along."""
+    is_large: bool = False
+    """Whether its value has large parts, which stayed behind or came along."""
+
+    def to_bytes(self) -> bytes:
+        """Return it for a journey, with Python's own pickler if that can, which is three times as fast as Ray's.
+
+        Raises:
+            Exception: if it cannot travel.
+        """
+        arrays: list[pickle.PickleBuffer] = []
+        file = io.BytesIO()
+        pickler = pickle.Pickler(file, 5, buffer_callback=arrays.append)
+        pickler.dispatch_table = _PICKLED_BY_RAY
+        try:
+            pickler.dump(tuple(self))
+        except Exception:
+            arrays.clear()
+            return _framed([_pickler.dumps(tuple(self), 5, arrays.append), *(array.raw() for array in arrays)])
+        return _framed([file.getbuffer(), *(array.raw() for array in arrays)])
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Outcome:
+        """Return the outcome that `to_bytes` gave; arrays in it are read where they lie and are read-only."""
+        rest, *arrays = _parts_of(data)
+        outcome = Outcome._make(pickle.loads(rest, buffers=arrays))
+        freeze(outcome)
+        return outcome
+
+
+_ALIGNMENT = 16
+"""Bytes: as the data of a `bytes` object are aligned, and enough for every type of numbers."""
+
+
+def _framed(parts: Sequence[bytes | memoryview]) -> bytes:
+    """Join parts: their count and sizes, then each where arrays can be read."""
+    header = struct.pack(f"<{len(parts) + 1}q", len(parts), *(len(part) for part in parts))
+    pieces: list[bytes | memoryview] = []
+    for part in (header, *parts):
+        pieces += (part, bytes(-len(part) % _ALIGNMENT))
+    return b"".join(pieces)
+
+
+def _parts_of(data: bytes) -> list[memoryview]:
+    view = memoryview(data)
+    (count,) = struct.unpack_from("<q", view)
+    parts, at = [], 8 * (count + 1)
+    for size in struct.unpack_from(f"<{count}q", view, 8):
+        at += -at % _ALIGNMENT
+        parts.append(view[at : at + size])
+        at += size
+    return parts
+
+
+def _refuse(value: object) -> Any:
+    raise pickle.PicklingError(f"{type(value).__name__} is counted by Ray, whose pickler sees to that")
+
+
+_PICKLED_BY_RAY = copyreg.dispatch_table | dict.fromkeys((ray.ObjectRef, ActorHandle), _refuse)
+
+
+class Request(NamedTuple):
+    """What an actor is asked to do."""
+
+    method: str | Control
+    message: Any
+    through: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -86,7 +179,7 @@ class _Place:
     index: int | None = None
     """Of a part."""
     num_references: int = 0
-    """Of a reply: 1 if it came whole, 2 if its parts stayed behind."""
+    """Of a reply: 1 if it came whole, 2 if its large parts stayed behind."""
 
 
 def fetched(reference: Reference) -> Any:
@@ -97,8 +190,13 @@ def fetched(reference: Reference) -> Any:
         raise ItemLost(f"a part of an item is gone with the machine that held it: {_first_line(error)}") from None
 
 
-def left_behind(reply: Any) -> tuple[Any, list[Any]]:
-    """Take the large parts out of a reply: return it with their places, and them."""
+def left_behind(reply: Any, large: int = _LARGE) -> tuple[Any, list[Any]]:
+    """Take columns and weights out of a reply where they are large: return it with their places, and them.
+
+    Args:
+        reply: what an actor gave.
+        large: bytes of all of them from which on they stay.
+    """
     parts: list[Any] = []
 
     def leave(part: Any) -> Any:
@@ -110,13 +208,9 @@ def left_behind(reply: Any) -> tuple[Any, list[Any]]:
             return part.with_weights(Left(len(parts) - 1))
         return NotImplemented
 
-    return _mapped(reply, leave), parts
-
-
-def size_of(parts: Sequence[Any]) -> int:
-    """Return the bytes of the arrays in large parts."""
+    rest = _mapped(reply, leave)
     arrays = (array for part in parts for array in getattr(part, "arrays", part).values())
-    return sum(array.nbytes for array in arrays)
+    return (rest, parts) if sum(array.nbytes for array in arrays) >= large else (reply, [])
 
 
 def reply_of(value: Any, parts: Reference) -> Any:
@@ -130,13 +224,61 @@ def reply_of(value: Any, parts: Reference) -> Any:
     return _mapped(value, refer)
 
 
+def request_of(
+    method: str | Control,
+    message: Any,
+    through: tuple[str, ...],
+    references_of: Callable[[Call], Sequence[Reference] | None],
+) -> tuple[bytes, list[Any]]:
+    """Return a request as bytes, which are the same for all that are alike, and its arguments.
+
+    Args:
+        method: of the actor's object, or a control.
+        message: what the flow sends.
+        through: the installed functions that the reply passes through.
+        references_of: as of `packed`.
+    """
+    if message is NOTHING:
+        return _request(method, NOTHING, through), []
+    message, arguments = packed(message, references_of)
+    if isinstance(message, _Place):
+        return _request(method, message, through), arguments
+    return _request(method, None, through), [message, *arguments]
+
+
+@lru_cache
+def _request(method: str | Control, message: Nothing | _Place | None, through: tuple[str, ...]) -> bytes:
+    """Return a request as bytes; a message that is None is the first argument."""
+    return pickle.dumps((method, message, through), 5)
+
+
+def received(request: bytes, arguments: Sequence[Any]) -> Request:
+    """Return the request that `request_of` gave.
+
+    Raises:
+        Exception: the error of a call that was to be the message.
+    """
+    method, message, through = _asked(request)
+    if message is NOTHING:
+        return Request(method, NOTHING, through)
+    if message is None:
+        message, *arguments = arguments
+    return Request(method, unpacked(message, arguments), through)
+
+
+@lru_cache
+def _asked(request: bytes) -> tuple[str | Control, Nothing | _Place | None, tuple[str, ...]]:
+    asked: tuple[Any, Any, Any] = pickle.loads(request)
+    return asked
+
+
 def packed(message: Any, references_of: Callable[[Call], Sequence[Reference] | None]) -> tuple[Any, list[Reference]]:
     """Return a message with places for what is an argument of its own, and those arguments.
 
     Args:
         message: what the flow sends.
-        references_of: the outcome of a call of this engine, and its parts if they stayed behind; None of a call
-            elsewhere, which has finished.
+        references_of: the outcome of a call of this engine, and the parts of its reply unless it came whole; None of a
+            call elsewhere, which has finished.
     """
     arguments: list[Reference] = []
     numbers: dict[Reference, int] = {}
@@ -178,17 +320,23 @@ def unpacked(message: Any, arguments: Sequence[Any]) -> Any:
         Exception: the error of a call that was to be the message.
     """
 
-    def give(part: Any) -> Any:
+    def content(part: Any) -> Any:
         if isinstance(part, _Place):
-            if part.num_references:
-                outcome, *parts = arguments[part.argument : part.argument + part.num_references]
-                return _together(_value_of(outcome), parts[0]) if parts else _value_of(outcome)
             argument = arguments[part.argument]
             return argument if part.index is None else argument[part.index]
+        return NotImplemented
+
+    def give(part: Any) -> Any:
+        if isinstance(part, _Place) and part.num_references:
+            outcome, *parts = arguments[part.argument : part.argument + part.num_references]
+            value = _value_of(Outcome.from_bytes(outcome))
+            return _together(value, parts[0]) if parts else value
+        if isinstance(part, _Place):
+            return LocalShared(content(part))
         if isinstance(part, Outcome):
             return _mapped(_value_of(part), give)
         if isinstance(part, Batch) and isinstance(part.content, Shared | _Place):
-            return Batch(_mapped(part.content, give), part.info, part.axis)
+            return Batch(_mapped(part.content, content), part.info, part.axis)
         return NotImplemented
 
     return _mapped(message, give)
@@ -204,7 +352,7 @@ def _together(value: Any, parts: Sequence[Any]) -> Any:
     def give(part: Any) -> Any:
         if isinstance(part, Batch) and isinstance(part.content, Left):
             return Batch(parts[part.content.index], part.info, part.axis)
-        return parts[part.index] if isinstance(part, Left) else NotImplemented
+        return LocalShared(parts[part.index]) if isinstance(part, Left) else NotImplemented
 
     return _mapped(value, give)
 

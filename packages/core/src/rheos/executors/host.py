@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
+from functools import cache
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -160,7 +161,7 @@ def freeze(value: Any) -> Any:
 
     Of a view, what it views becomes read-only, too: who keeps writing to a buffer that it gave away gets an error.
     """
-    kind = type(value)
+    kind: Any = type(value)
     if kind in ATOMS:
         return value
     if isinstance(value, np.ndarray):
@@ -168,13 +169,19 @@ def freeze(value: Any) -> Any:
         while isinstance(array, np.ndarray):
             array.flags.writeable = False
             array = array.base
-    elif isinstance(value, Mapping):
+    elif kind is dict or isinstance(value, Mapping):
         for part in value.values():
             freeze(part)
     elif isinstance(value, list | tuple):
         for part in value:
             freeze(part)
-    elif is_dataclass(value) and not isinstance(value, type):
-        for field in fields(value):
-            freeze(getattr(value, field.name))
+    else:
+        for name in _field_names(kind):
+            freeze(getattr(value, name))
     return value
+
+
+@cache
+def _field_names(kind: Any) -> tuple[str, ...]:
+    """Return the names of the fields of a dataclass; none of another type."""
+    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()

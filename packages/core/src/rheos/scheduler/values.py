@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from time import perf_counter
 from typing import Any
 
+from rheos.batches import Batch
 from rheos.executors.host import ATOMS, freeze
 from rheos.scheduler.running import Answer, FunctionNode, Item, RunningNode, Signal, State
 
@@ -54,11 +55,13 @@ class Map(FunctionNode):
             value = item.value
             began_at = perf_counter()
             for stage in self._row:
+                before = value
                 try:
                     value = stage.function(value)
                 except BaseException as error:
                     stage.fail(error, stage.items + 1, item.sources)
-                if type(value) not in ATOMS:
+                kind = type(value)
+                if kind not in ATOMS and not (kind is Batch and value is before):  # that was read-only already
                     freeze(value)
                 ended_at = perf_counter()
                 stage.busy_s += ended_at - began_at
