@@ -52,6 +52,28 @@ class Troubled:
         return os.getpid()
 
 
+class Counted:
+    """Takes half a second for a call, and counts those that it begins."""
+
+    def __init__(self, index: int, folder: str) -> None:
+        self.path = os.path.join(folder, str(index))
+
+    def give(self) -> int:
+        """Count, then wait."""
+        with open(self.path, "a") as file:
+            file.write("x")
+        Event().wait(0.5)
+        return 0
+
+
+class DyingLearner:
+    """Ends its process when it is asked for its weights."""
+
+    def weights(self) -> Weights:
+        """Say why, and end."""
+        end_process("the learner has had enough")
+
+
 class Rarely:
     """Publishes a megabyte of weights with every third update."""
 

@@ -36,9 +36,13 @@ def test_the_jobs_of_a_multirun_run_on_ray_each_in_its_own_folder(tmp_path: Path
     [
         (["algo.learning_rate=0.1,-1"], "algo.learning_rate=-1): algo.learning_rate: got -1 (int), expected a number"),
         (["seed=0,1", "hydra.launcher.num_cpus=0"], "hydra.launcher.num_cpus: got 0 (int), expected a number > 0"),
+        (
+            ["seed=0,1", "hydra.launcher.num_cpu=2"],
+            "hydra.launcher.num_cpu: no such setting. Did you mean 'hydra.launcher.num_cpus'? Settings: address,",
+        ),
         (["seed=0,1", "hydra.launcher.executor=threads"], "got 'threads', expected an executor that runs jobs."),
     ],
-    ids=["job", "setting", "executor"],
+    ids=["job", "setting", "misspelt", "executor"],
 )
 def test_what_cannot_be_is_one_line_and_nothing_starts_or_is_left(words, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

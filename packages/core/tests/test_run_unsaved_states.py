@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from rheos.errors import RheosWarning, TreeError
+from rheos.batches import Batch
+from rheos.errors import ItemLost, RheosWarning, TreeError
+from rheos.executors.protocol import Shared
 from rheos.plugins import hookimpl
 from rheos.runs.checkpoints import load_checkpoint
 from rheos.runs.flow_state import FlowState, NoState
@@ -99,6 +101,42 @@ def test_a_run_whose_last_state_cannot_be_saved_is_done_and_has_its_weights(runs
 
     assert (RunState.DONE, [1000]) == (result.state, runs.saved())
     assert result.weights_sha256 == load_checkpoint(RUN / "checkpoints" / "1000").manifest["weights_sha256"]
+
+
+class Gone(Shared):
+    """Columns that were on a machine that is gone."""
+
+    def get(self):
+        raise ItemLost("a part of an item is gone with the machine that held it")
+
+
+class Holding(Hoarding):
+    """A stage that holds back an item that is gone."""
+
+    def state_dict(self):
+        return {"held": Batch(Gone()) if self.seen else None}
+
+
+def test_a_checkpoint_with_an_item_in_it_that_is_gone_has_weights_only_where_the_run_goes_on_without_it(
+    runs, monkeypatch
+):
+    with_stage(monkeypatch, Holding(from_the_start=False))
+
+    with pytest.warns(RheosWarning, match="only the weights are saved, .* gone with the machine") as caught:
+        result = runs.train(stop=700, executor={"name": "threads", "on_failure": "restart"})
+
+    assert (RunState.DONE, [300, 600, 700]) == (result.state, runs.saved())
+    assert 3 == len(caught)
+    assert "holds weights, but no state to go on from" in runs.refusal()
+
+
+def test_an_item_that_is_gone_ends_a_run_that_does_not_go_on_without_it(runs, monkeypatch):
+    with_stage(monkeypatch, Holding(from_the_start=False))
+
+    with pytest.raises(ItemLost, match="gone with the machine"):
+        runs.train()
+
+    assert [300] == runs.saved()
 
 
 def test_an_actor_whose_state_cannot_be_saved_is_named(runs, monkeypatch):

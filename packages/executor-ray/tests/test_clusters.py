@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from textwrap import dedent
 
 import psutil
 import pytest
+
+from rheos.errors import ConfigError
+from rheos_ray.cluster import Cluster
+from rheos_ray.config import RayConfig, ResourcesConfig
+from rheos_ray.rooms import fits
 
 PROGRAM = """
 import logging, os, pathlib, sys, warnings
@@ -163,3 +169,119 @@ def test_a_node_that_goes_away_costs_its_actors_only(start):
 
     everybody = "['rollout-0', 'rollout-1', 'rollout-2']"
     assert [f"{everybody} {everybody}", "{'rollout-1': 1}"] == output_of(program)
+
+
+class FakeRay:
+    """Notes how it is started, and by default finds no cluster."""
+
+    def __init__(self, monkeypatch):
+        self.started = {}
+        self.error = None
+        self.left = None
+        monkeypatch.delenv("RAY_ADDRESS", raising=False)
+        monkeypatch.setattr("ray.is_initialized", lambda: False)
+        monkeypatch.setattr("ray.init", self.init)
+        self.knock = socket.create_connection
+        monkeypatch.setattr("socket.create_connection", self.connect)
+        monkeypatch.setattr("ray.shutdown", lambda: None)
+        monkeypatch.setattr("rheos_ray.cluster.utils.read_ray_address", lambda: self.left)
+
+    def connect(self, address, **settings):
+        if address[0] != "10.0.0.1":
+            return self.knock(address, **settings)
+        return socket.socket()
+
+    def init(self, **arguments):
+        self.started = arguments
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.fixture
+def fake_ray(monkeypatch):
+    """Put a fake in the place of Ray's beginning and end."""
+    return FakeRay(monkeypatch)
+
+
+def test_a_cluster_for_a_run_has_cores_for_workers_and_replay_shards_whatever_the_machine_has(fake_ray):
+    cluster = Cluster(RayConfig(address="local", workers=200))
+
+    names = [f"rollout-{index}" for index in range(200)] + [f"replay-{index}" for index in range(200)]
+    assert sum(cluster.options_for(name)["num_cpus"] for name in names) < fake_ray.started["num_cpus"]
+
+
+def test_a_cluster_for_several_runs_has_the_cores_that_are_asked_for(fake_ray):
+    Cluster(RayConfig(address="local"), 200.5)
+
+    assert 201 == fake_ray.started["num_cpus"]
+
+
+def test_on_a_cluster_of_others_every_actor_asks_for_its_core_and_the_group_is_for_workers(fake_ray):
+    cluster = Cluster(RayConfig(address="10.0.0.1:6379", workers=2, placement_group="PACK"))
+
+    assert {"num_cpus": 1.0, "num_gpus": 0.0} == cluster.options_for("replay-0")
+    assert not cluster.is_own
+
+
+@pytest.mark.parametrize("named", [None, "auto"])
+def test_auto_joins_the_cluster_that_ray_start_left_and_makes_one_where_there_is_none(fake_ray, monkeypatch, named):
+    if named is not None:
+        monkeypatch.setenv("RAY_ADDRESS", named)
+    alone = Cluster(RayConfig())
+    fake_ray.left = "10.0.0.1:6379"
+
+    joined = Cluster(RayConfig())
+
+    assert [True, False] == [alone.is_own, joined.is_own]
+    assert "10.0.0.1:6379" == fake_ray.started["address"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        (
+            {},
+            RuntimeError("Version mismatch: 3.11\nmore"),
+            "cannot join the cluster at '10.0.0.1:1' (Version mismatch: 3.11)",
+        ),
+        ({"address": "127.0.0.1:1"}, None, "executor.address: no cluster answers at '127.0.0.1:1' ("),
+        ({"address": "local"}, ValueError("no"), "executor.address: Ray cannot make a cluster on this machine (no)."),
+        ({"runtime_env": {"working_dir": "/not/there"}}, None, "executor.runtime_env: /not/there is not a valid path"),
+        (
+            {"runtime_env": {"env_vars": {"LEVEL": 3}}, "address": "local"},
+            None,
+            "executor.runtime_env: runtime_env['env_vars'] must be",
+        ),
+        (
+            {"placement_group": "PACK", "worker": ResourcesConfig(num_cpus=0.0)},
+            None,
+            "executor.placement_group: got 'PACK' where workers ask for nothing",
+        ),
+    ],
+    ids=["version", "nobody", "local", "runtime_env", "runtime_env local", "empty"],
+)
+def test_what_ray_refuses_is_one_line_that_names_the_setting(fake_ray, settings, error, message):
+    fake_ray.error = error
+
+    with pytest.raises(ConfigError) as caught:
+        Cluster(RayConfig(**{"address": "10.0.0.1:1", **settings}))
+
+    assert message in str(caught.value)
+    assert 1 == len(str(caught.value).splitlines())
+
+
+@pytest.mark.parametrize(
+    ("fit", "rooms", "nodes", "strategy"),
+    [
+        (True, [{"CPU": 1.0}] * 4, [{"CPU": 2.0}] * 2, "PACK"),
+        (False, [{"CPU": 1.0}] * 4, [{"CPU": 2.0}] * 2, "STRICT_PACK"),
+        (True, [{"CPU": 1.0}] * 2, [{"CPU": 2.0}] * 2, "STRICT_SPREAD"),
+        (False, [{"CPU": 1.0}] * 3, [{"CPU": 2.0}] * 2, "STRICT_SPREAD"),
+        (True, [{"CPU": 0.1}] * 10, [{"CPU": 1.0}], "STRICT_PACK"),
+        (True, [{"CPU": 1.0}, {"CPU": 1.0, "GPU": 1.0}], [{"CPU": 1.0, "GPU": 1.0}, {"CPU": 1.0}], "PACK"),
+        (True, [{"CPU": 1.0}, {"CPU": 2.0}], [{"CPU": 2.0}, {"CPU": 1.0}], "STRICT_SPREAD"),
+        (False, [{"simulator": 1.0}], [{"CPU": 8.0}], "SPREAD"),
+    ],
+)
+def test_rooms_fit_where_empty_nodes_hold_them_as_the_strategy_asks(fit, rooms, nodes, strategy):
+    assert fit == fits(rooms, nodes, strategy)

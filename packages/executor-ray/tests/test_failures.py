@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import signal
+import subprocess
+import sys
+import tempfile
 import warnings
+from functools import partial
 from threading import Lock
 from time import perf_counter
 
 import psutil
 import pytest
-from ray_actors import Roller, Troubled
+from ray_actors import Counted, DyingLearner, Roller, Troubled
 
-from rheos import Actor, ActorGroup, Placement, from_actors, from_items, run
+from rheos import Actor, ActorGroup, Placement, Published, from_actors, from_items, run
 from rheos.errors import ActorDied, FlowError, FlowTimeout, RheosError, RheosWarning
 from rheos.scheduler.recovery import FailurePolicy
 from rheos.testing.executor_suite.base import failure_of
@@ -124,3 +129,50 @@ def test_a_successor_that_finds_no_place_is_a_restart_that_failed(cluster):
     assert isinstance(error, ActorDied)
     assert "troubled-0 is gone" in str(error)
     assert "while troubled-0 was made anew" in error.__notes__
+
+
+@pytest.mark.parametrize("policy", [{}, {"failures": FailurePolicy(3, 0.01)}], ids=["raise", "restart"])
+def test_a_learner_that_dies_before_its_first_weights_is_what_failed_not_who_waits_for_them(executor, policy):
+    learner = Actor("learner", DyingLearner, Placement.REMOTE)
+    newest = Published(learner, DyingLearner.weights)
+    rollouts = from_actors(ActorGroup("rollout", 2, Roller), Roller.rollout, first=(Roller.load, lambda _: newest))
+
+    with run(rollouts.gather_sync(), executor, **policy) as flow:
+        error = failure_of(flow)
+
+    assert isinstance(error, ActorDied)
+    assert "the learner has had enough" == str(error)
+
+
+def test_actors_drop_what_waits_for_them_when_the_flow_is_closed_and_not_when_it_is_their_turn(executor, tmp_path):
+    group = ActorGroup("counted", 4, partial(Counted, folder=str(tmp_path)))
+
+    with run(from_actors(group, Counted.give).gather_async(in_flight=4), executor) as flow:
+        flow.next(timeout_s=60.0)
+        begun = _size_of(tmp_path)
+    after = _size_of(tmp_path)
+
+    assert after - begun <= 2  # who was between two calls just then; one after the other, it would be six
+    assert [] == glob.glob(f"{tempfile.gettempdir()}/rheos-*-closing")
+
+
+def _size_of(folder):
+    return sum(path.stat().st_size for path in folder.iterdir())
+
+
+def test_a_flow_that_nobody_closed_does_not_start_ray_once_more(tmp_path):
+    program = """
+import logging, ray
+from ray_actors import Roller
+from rheos import ActorGroup, from_actors, run
+from rheos_ray.executor import RayExecutor
+ray.init(address="local", num_cpus=2, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+flow = run(from_actors(ActorGroup("rollout", 1, Roller), Roller.rollout).gather_async(), RayExecutor())
+next(flow)
+ray.shutdown()
+del flow
+print("restarted" if ray.is_initialized() else "ended")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120.0, check=True)
+
+    assert ("ended\n", "") == (done.stdout, done.stderr)

@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
+from rheos.configuration.run_config import ExecutorConfig
 from rheos.errors import ConfigError
+from rheos.executors.jobs import Job
+from rheos_ray.cluster import Cluster
 from rheos_ray.config import RayConfig, ResourcesConfig
-from rheos_ray.jobs import JobRunner
+from rheos_ray.jobs import RayJobRunner
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
@@ -53,9 +58,18 @@ def wait(arguments):
         return 130
 
 
+def fall(arguments):
+    if wait(arguments) == 130:
+        threading.Event().wait(0.5)  # Ray has its answer by now
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
 class Probe:
-    def group(self):
-        return ray.get_runtime_context().get_placement_group_id()
+    def room(self):
+        """Return the group, and whether the core is that of the bundle with this index."""
+        names = ray._private.worker.global_worker.core_worker.resource_ids()
+        group = ray.get_runtime_context().get_placement_group_id()
+        return group, [index for index in range(3) if f"CPU_group_{index}_{group}" in names]
 
 
 def train(arguments):
@@ -67,12 +81,12 @@ def train(arguments):
     for actor in actors:
         actor.wait_until_started()
     own = ray.get_runtime_context().get_placement_group_id()
-    calls = [actor.call("group") for actor in actors]
+    calls = [actor.call("room") for actor in actors]
     for call in calls:
         call.wait()
-    groups = {call.value for call in calls}
     with open(diary, "a") as file:
-        print(f"{name} has {len(actors)} actors, all in its room: {groups == {own}}", file=file)
+        print(f"{name} has {len(actors)} actors, each where it has room: "
+              f"{[call.value for call in calls] == [(own, [1]), (own, [2])]}", file=file)
     for actor in actors:
         actor.close(1.0)
     with open(diary, "a") as file:
@@ -87,31 +101,38 @@ Add = Callable[..., None]
 def runner(tmp_path):
     (tmp_path / "jobs_of_this_test.py").write_text(JOBS)
     paths = {"env_vars": {"PYTHONPATH": str(tmp_path)}}
-    return JobRunner({"address": "local", "start_timeout_s": 0.0, "runtime_env": paths})
+    return RayJobRunner({"address": "local", "start_timeout_s": 0.0, "runtime_env": paths})
 
 
 @pytest.fixture
 def add(runner, tmp_path):
-    def add(name: str, function: str, *arguments: object, workers: int = 0, config: object = None) -> None:
-        runner.add(
-            name,
-            f"jobs_of_this_test:{function}",
-            [str(argument) for argument in arguments],
-            tmp_path / name / "output.log",
-            executor=config,
-            actors=[f"worker-{index}" for index in range(workers)],
-            device="cpu",
+    def add(
+        name: str,
+        function: str,
+        *arguments: object,
+        workers: int = 0,
+        config: ExecutorConfig | None = None,
+        **more: Any,
+    ) -> None:
+        job = Job(
+            name=name,
+            function=f"jobs_of_this_test:{function}",
+            arguments=tuple(str(argument) for argument in arguments),
+            log=tmp_path / name / "output.log",
+            executor=config or ExecutorConfig(),
+            actors=tuple(f"worker-{index}" for index in range(workers)),
         )
+        runner.add(replace(job, **more))
 
     return add
 
 
-def ends_of(runner: JobRunner) -> dict[str, tuple[int, str]]:
+def ends_of(runner: RayJobRunner) -> dict[str, tuple[int, str]]:
     return {job: (code, cause) for job, code, cause in runner.run() if code is not None}
 
 
 def test_each_job_has_a_process_and_a_log_and_one_that_fails_or_is_killed_is_named(
-    runner: JobRunner, add: Add, tmp_path: Path
+    runner: RayJobRunner, add: Add, tmp_path: Path
 ):
     add("good", "end", 0, "all is well")
     add("killed", "die")
@@ -133,7 +154,9 @@ def test_each_job_has_a_process_and_a_log_and_one_that_fails_or_is_killed_is_nam
     assert (2, False) == (len(processes), any(map(_still_lives, processes)))
 
 
-def test_a_job_that_can_never_fit_says_what_it_asked_and_what_there_is_and_the_others_run(runner: JobRunner, add: Add):
+def test_a_job_that_can_never_fit_says_what_it_asked_and_what_there_is_and_the_others_run(
+    runner: RayJobRunner, add: Add
+):
     add("large", "end", 0, "", workers=5, config=RayConfig())
     add("special", "end", 0, "", workers=1, config=RayConfig(worker=ResourcesConfig(num_gpus=1.0)))
     add("small", "end", 0, "")
@@ -153,7 +176,44 @@ def test_a_job_that_can_never_fit_says_what_it_asked_and_what_there_is_and_the_o
     )
 
 
-def test_jobs_with_actors_never_wait_for_those_of_another(runner: JobRunner, add: Add, tmp_path: Path):
+def test_what_no_machine_holds_alone_can_never_start_where_one_must_or_each_must(runner: RayJobRunner, add: Add):
+    add("near", "end", 0, "", workers=4, config=RayConfig(placement_group="STRICT_PACK"))
+    add("far", "end", 0, "", workers=1, config=RayConfig(placement_group="STRICT_SPREAD"))
+
+    ends = ends_of(runner)
+
+    assert {
+        "near": (
+            1,
+            "it can never start: it asked for 5 CPU (its process 1 CPU; 4 actors, each 1 CPU) on one node"
+            " (executor.placement_group=STRICT_PACK), the cluster has 4 CPU on 1 node.",
+        ),
+        "far": (
+            1,
+            "it can never start: it asked for 2 CPU (its process 1 CPU; an actor 1 CPU) on as many nodes as processes"
+            " (executor.placement_group=STRICT_SPREAD), the cluster has 4 CPU on 1 node.",
+        ),
+    } == ends
+
+
+@pytest.mark.parametrize("actors", [("learner",), ()], ids=["elsewhere", "with it"])
+def test_a_job_on_a_gpu_asks_for_one_where_its_learner_lives(runner: RayJobRunner, add: Add, actors: tuple[str, ...]):
+    config = RayConfig(learner=ResourcesConfig(num_gpus=1.0))
+    add("learning", "end", 0, "", config=config, actors=actors, device="cuda")
+
+    (_, cause) = ends_of(runner)["learning"]
+
+    assert f"it asked for {1 + len(actors)} CPU and 1 GPU (" in cause
+
+
+def test_a_job_has_the_variables_of_the_launcher_beside_its_own(runner: RayJobRunner, add: Add):
+    """Those of the launcher are where it finds its module."""
+    add("with its own", "end", 0, "", config=RayConfig(runtime_env={"env_vars": {"LEVEL": "3"}}))
+
+    assert {"with its own": (0, "")} == ends_of(runner)
+
+
+def test_jobs_with_actors_never_wait_for_those_of_another(runner: RayJobRunner, add: Add, tmp_path: Path):
     """Each needs three of the four cores: taken one by one, two jobs would hold two each, for ever."""
     diary = tmp_path / "diary"
     for name in ("a", "b"):
@@ -164,14 +224,14 @@ def test_jobs_with_actors_never_wait_for_those_of_another(runner: JobRunner, add
     first, second = ends
     assert {first: (0, ""), second: (0, "")} == ends
     assert [
-        f"{first} has 2 actors, all in its room: True",
+        f"{first} has 2 actors, each where it has room: True",
         f"{first} ends",
-        f"{second} has 2 actors, all in its room: True",
+        f"{second} has 2 actors, each where it has room: True",
         f"{second} ends",
     ] == diary.read_text().splitlines()
 
 
-def test_ctrl_c_asks_the_running_jobs_to_stop_and_starts_no_other(runner: JobRunner, add: Add, tmp_path: Path):
+def test_ctrl_c_asks_the_running_jobs_to_stop_and_starts_no_other(runner: RayJobRunner, add: Add, tmp_path: Path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     config = RayConfig()
@@ -188,9 +248,58 @@ def test_ctrl_c_asks_the_running_jobs_to_stop_and_starts_no_other(runner: JobRun
     assert [("running", None, ""), ("running", 130, "saved what there was")] == news
 
 
+def test_sigterm_asks_the_running_jobs_to_stop_although_ray_takes_it_for_itself_when_it_connects(
+    runner: RayJobRunner, add: Add, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def connect(*arguments: Any) -> Cluster:
+        signal.signal(signal.SIGTERM, lambda number, frame: os._exit(15))
+        return Cluster(*arguments)
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr("rheos_ray.jobs.Cluster", connect)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    add("running", "wait", pipe)
+
+    news = []
+    for each in runner.run():
+        news.append(each)
+        if each[1] is None:
+            pipe.read_text()
+            os.kill(os.getpid(), signal.SIGTERM)
+    signal.signal(signal.SIGTERM, before)
+
+    assert [("running", None, ""), ("running", 130, "saved what there was")] == news
+
+
+def test_a_job_whose_process_dies_while_it_is_to_stop_has_failed(runner: RayJobRunner, add: Add, tmp_path: Path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    add("running", "fall", pipe)
+
+    ends = {}
+    for job, code, cause in runner.run():
+        if code is None:
+            pipe.read_text()
+            os.kill(os.getpid(), signal.SIGINT)
+        else:
+            ends[job] = code, cause.partition(":")[0]
+
+    assert {"running": (1, "its process is gone")} == ends
+
+
 def test_a_wrong_setting_is_named_as_the_user_wrote_it():
     with pytest.raises(ConfigError, match=r"^hydra\.launcher\.num_cpus: got 0"):
-        JobRunner({"num_cpus": 0})
+        RayJobRunner({"num_cpus": 0})
+    with pytest.raises(ConfigError, match=r"^hydra\.launcher\.runtime_env: /not/there is not a valid path$"):
+        RayJobRunner({"runtime_env": {"working_dir": "/not/there"}})
+
+
+def test_a_wrong_environment_of_a_job_is_found_before_any_job_starts(add: Add):
+    with pytest.raises(ConfigError, match=r"^executor\.runtime_env: runtime_env\['env_vars'\] must be"):
+        add("bad", "end", config=RayConfig(runtime_env={"env_vars": {"LEVEL": 3}}))
+    with pytest.raises(ConfigError, match=r"^executor\.runtime_env: \. is not a valid URI\. Passing directories"):
+        add("bad", "end", config=RayConfig(runtime_env={"working_dir": "."}))
 
 
 def _still_lives(pid: int) -> bool:

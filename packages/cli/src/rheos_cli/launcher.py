@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from importlib import import_module
 from importlib.machinery import ModuleSpec
@@ -20,16 +21,21 @@ from omegaconf import DictConfig, open_dict
 
 from rheos.configuration.run_config import RunConfig
 from rheos.errors import ConfigError, UsageError
+from rheos.executors.jobs import Job
 from rheos.plugins import resolve
 from rheos_cli.composition import plain_settings
 
 if TYPE_CHECKING:
+    from rheos.executors.jobs import JobRunner
     from rheos.plugins.registry import Registry
     from rheos.streams.stream import Stream
 
-__all__ = ["JobsLauncher", "Sweep", "name_of_job", "register_launcher"]
+__all__ = ["OUR_LAUNCHERS", "JobsLauncher", "Sweep", "name_of_job", "open_settings", "register_launcher"]
 
 _PLUGINS = "hydra_plugins"
+
+OUR_LAUNCHERS = "hydra/launcher=rheos_"
+"""What begins the choice of a launcher whose jobs are checked before they start."""
 
 LOG = "output.log"
 """Where what a job prints is, in its run folder."""
@@ -59,24 +65,6 @@ class Sweep(Protocol):
     def ends(self, job: str, code: int, cause: str) -> None:
         """Hear that one has ended, with which exit code and, where that is not 0, why."""
         ...
-
-
-class _Runner(Protocol):
-    """What runs jobs; an `ExecutorSpec` names its class."""
-
-    def add(
-        self,
-        name: str,
-        function: str,
-        arguments: Sequence[str],
-        log: Path,
-        *,
-        executor: object,
-        actors: Sequence[str],
-        device: str,
-    ) -> None: ...
-
-    def run(self) -> Generator[tuple[str, int | None, str]]: ...
 
 
 class JobsLauncher(Launcher):
@@ -116,7 +104,7 @@ class JobsLauncher(Launcher):
             raise
         return [JobReturn(overrides=list(words), status=JobStatus.COMPLETED) for words in job_overrides]
 
-    def _run(self, runner: _Runner) -> None:
+    def _run(self, runner: JobRunner) -> None:
         with closing(runner.run()) as news:
             for job, code, cause in news:
                 if code is None:
@@ -131,31 +119,33 @@ class JobsLauncher(Launcher):
         with suppress(OSError):  # something else is there
             folder.rmdir()
 
-    def _make_runner(self) -> _Runner:
+    def _make_runner(self) -> JobRunner:
         spec = self._sweep.registry.executor(self._executor)
         if spec.jobs is None:
             raise ConfigError(f"hydra.launcher.executor: got {self._executor!r}, expected an executor that runs jobs.")
-        runner: _Runner = resolve(spec.jobs, f"the executor {self._executor!r}")(self._settings)
+        runner: JobRunner = resolve(spec.jobs, f"the executor {self._executor!r}")(self._settings)
         return runner
 
-    def _add(self, runner: _Runner, number: int, words: Sequence[str]) -> None:
+    def _add(self, runner: JobRunner, number: int, words: Sequence[str]) -> None:
         job = name_of_job(number, words)
         run_dir = Path(self._config.hydra.sweep.dir, str(number))
+        place = run_dir.absolute()
         try:
             config = RunConfig.from_mapping(self._composed(number, words), self._sweep.registry)
             actors = _actors_elsewhere(config, self._sweep.registry) if config.executor.name == self._executor else ()
+            runner.add(
+                Job(
+                    name=job,
+                    function="rheos_cli.main:main",
+                    arguments=("train", "--plain", *self._sweep.flags, *words, f"run_dir={_quoted(str(place))}"),
+                    log=place / LOG,
+                    executor=config.executor,
+                    actors=actors,
+                    device=config.device,
+                )
+            )
         except UsageError as error:
             raise UsageError(f"job {job}: {error}") from error
-        place = run_dir.absolute()
-        runner.add(
-            job,
-            "rheos_cli.main:main",
-            ["train", "--plain", *self._sweep.flags, *words, f"run_dir={_quoted(str(place))}"],
-            place / LOG,
-            executor=config.executor,
-            actors=actors,
-            device=config.device,
-        )
         self._sweep.add(job, run_dir)
 
     def _composed(self, number: int, words: Sequence[str]) -> Mapping[str, Any]:
@@ -201,7 +191,20 @@ def _quoted(text: str) -> str:
         >>> print(_quoted("/tmp/it's=a,b"))
         '/tmp/it\'s=a,b'
     """
-    return "'" + text.replace("'", "\\'") + "'"
+    # a quote is escaped, and every backslash before one; others stand for themselves
+    return "'" + re.sub(r"(\\*)('|\Z)", lambda end: end[1] * 2 + end[2].replace("'", "\\'"), text) + "'"
+
+
+def open_settings(words: Sequence[str]) -> list[str]:
+    """Have Hydra pass on every setting of a launcher of ours, so that a misspelt one reaches the check by its runner.
+
+    Example:
+        >>> open_settings(["hydra/launcher=rheos_ray", "hydra.launcher.num_cpu=2"])
+        ['hydra/launcher=rheos_ray', '++hydra.launcher.num_cpu=2']
+    """
+    if not any(word.startswith(OUR_LAUNCHERS) for word in words):
+        return list(words)
+    return [f"++{word}" if word.startswith("hydra.launcher.") else word for word in words]
 
 
 def _actors_elsewhere(config: RunConfig, registry: Registry) -> tuple[str, ...]:

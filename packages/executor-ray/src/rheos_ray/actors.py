@@ -17,13 +17,16 @@ from rheos.executors.protocol import NOTHING, Call, Completions, Control
 from rheos.streams.actors import Actor
 from rheos_ray.cluster import wanted
 from rheos_ray.farewell import last_words
-from rheos_ray.hosting import RemoteHost, drop_what_waits
+from rheos_ray.hosting import Birth, RemoteHost, drop_what_waits, go_on
 from rheos_ray.messages import Outcome, Reference, reply_of, request_of
 
 __all__ = ["RayActor", "RayCall"]
 
 _pickler: Any = cloudpickle
 """Without annotations."""
+
+_GONE = (exceptions.RayActorError, exceptions.RuntimeEnvSetupError, exceptions.ActorUnschedulableError)
+"""What Ray raises where there is no process, or will never be one."""
 
 _IDLE_S = 2.0
 """Seconds that an actor with nothing to do has to close its object, also where others have used up the grace."""
@@ -60,7 +63,10 @@ class RayActor:
         self._unsent: deque[RayCall] = deque()
         self._outstanding: deque[RayCall] = deque()
         self._is_small: dict[str | Control, bool] = {}
+        self._dropping: Birth | None = None
+        """Where it was told to drop what waits."""
         self._is_closed = self._is_gone = False
+        completions.when_abandoned(self._drop_what_waits)
         self._make(0)
 
     def _make(self, times: int) -> None:
@@ -96,7 +102,7 @@ class RayActor:
             ray.get(self._born, timeout=self._start_timeout_s)
         except exceptions.GetTimeoutError:
             raise FlowError(f"{self.name} found no place: {self._wanted()}.") from None
-        except exceptions.RayActorError as error:
+        except _GONE as error:
             raise self._died(error) from None
         try:
             imports_s = None if timeout_s is None else max(timeout_s, self._start_timeout_s)
@@ -104,7 +110,7 @@ class RayActor:
             failure = failure or ray.get(self._made, timeout=timeout_s)
         except exceptions.GetTimeoutError:
             return False
-        except exceptions.RayActorError as error:
+        except _GONE as error:
             raise self._died(error) from None
         if failure is not None:
             raise failure
@@ -151,26 +157,43 @@ class RayActor:
             self._is_closed = True
             unsent = list(self._unsent)
             self._unsent.clear()
-            working, *waiting = self._outstanding or (None,)
+            working = self._outstanding[0] if self._outstanding else None
         for call in unsent:
             call.finish(None, FlowError(f"{call!r} was dropped: the flow is closed."))
+        if not ray.is_initialized():  # a flow that nobody closed while there was a cluster
+            return
         try:
-            is_born, _ = ray.wait([self._born], timeout=0)
-            if is_born and not self._is_gone:  # else there is no object
-                if waiting:
-                    drop_what_waits(ray.get(self._born))
+            if self._is_born and not self._is_gone:  # else there is no object
                 self._close_object(working, grace_s)
         finally:
             ray.kill(self._handle)
+            if self._dropping is not None:
+                go_on(self._dropping)
+
+    @property
+    def _is_born(self) -> bool:
+        return bool(ray.wait([self._born], timeout=0)[0])
+
+    def _drop_what_waits(self) -> None:
+        """Have the process drop what was sent to it and has not begun, which it does while others are being closed."""
+        with self._lock:
+            has_waiting = len(self._outstanding) > 1 and not (self._is_gone or self._is_closed)
+        if has_waiting and ray.is_initialized() and self._is_born:
+            with suppress(*_GONE):
+                self._dropping = ray.get(self._born)
+                drop_what_waits(self._dropping)
 
     def _close_object(self, working: RayCall | None, grace_s: float) -> None:
-        patience_s = max(grace_s, 0.0 if working else _IDLE_S)
+        is_made, _ = ray.wait([self._made], timeout=0)
+        patience_s = grace_s if working or not is_made else max(grace_s, _IDLE_S)
         try:
             error: Exception | None = ray.get(self._handle.close.remote(), timeout=patience_s)
         except exceptions.GetTimeoutError:
-            doing = f"still works on {working!r}" if working else "is still being closed"
+            doing = (
+                f"still works on {working!r}" if working else "is still being closed" if is_made else "is being made"
+            )
             raise ActorStuck(f"{self.name} {doing} when the time to end is over; its process is ended.") from None
-        except exceptions.RayActorError:
+        except _GONE:
             return
         if error is not None:
             raise error
@@ -226,7 +249,10 @@ class RayActor:
 
     def _take_in(self, call: RayCall, reference: Reference, result: Any) -> None:
         """Take what came of a call; `reference` must live until then."""
-        if isinstance(result, exceptions.RayActorError):  # the cluster is asked why, not in this thread
+        if isinstance(result, exceptions.RayTaskError) and isinstance(call.message, Call):
+            call.message.when_finished(lambda: self._finish(call, result))  # that one may know why
+        elif isinstance(result, _GONE) and not self._is_closed:
+            # the cluster is asked why, not in this thread
             Thread(target=self._finish, args=(call, result), name=f"{self.name}-is-gone", daemon=True).start()
         else:
             self._finish(call, result)
@@ -256,21 +282,26 @@ class RayActor:
         call.failed_in, call.began_at = outcome.failed_in, call.ended_at - outcome.busy_s
         # A method that gave large parts once, such as weights that are due now and then, may do so again.
         self._is_small[call.method] = not outcome.is_large and self._is_small.get(call.method, True)
-        is_whole = len(call.references) == 1 or not outcome.is_large
-        return outcome.value if is_whole else reply_of(outcome.value, call.references[1]), outcome.error
+        parts_stayed = outcome.is_large and len(call.references) > 1
+        return reply_of(outcome.value, call.references[-1]) if parts_stayed else outcome.value, outcome.error
 
     def _failure(self, call: RayCall, error: exceptions.RayError) -> Exception:
-        cause = error.cause if isinstance(error, exceptions.RayTaskError) else None
+        cause: BaseException | None = None
+        if isinstance(error, exceptions.RayTaskError):
+            if isinstance(call.message, Call) and call.message.error is not None:
+                return call.message.error
+            cause = error.cause
         is_lost = isinstance(cause, exceptions.ObjectLostError | exceptions.RayActorError)
         if is_lost or isinstance(error, exceptions.ObjectLostError):
             return ItemLost(f"what {self.name} was to get is gone with the machine that held it: {_first_line(error)}")
-        if isinstance(error, exceptions.RayActorError):
+        if isinstance(error, _GONE):
             self._is_gone = self._is_gone or call.handle is self._handle
             return self._died(error)
-        return error if cause is None else cause
+        return cause if isinstance(cause, Exception) else error
 
-    def _died(self, error: exceptions.RayActorError) -> ActorDied:
-        words = last_words(error.actor_id) if error.actor_id else None
+    def _died(self, error: exceptions.RayError) -> ActorDied:
+        actor_id: str | None = getattr(error, "actor_id", None)
+        words = last_words(actor_id) if actor_id and not self._is_closed else None
         return ActorDied(words or f"{self.name} is gone: {_why(error)}")
 
 
@@ -278,7 +309,7 @@ def _references_of(call: Call) -> tuple[Reference, ...] | None:
     return call.references if isinstance(call, RayCall) else None
 
 
-def _why(error: exceptions.RayActorError) -> str:
+def _why(error: exceptions.RayError) -> str:
     """Return what Ray knows of the end of a process, which it tells in many lines."""
     text = " ".join(str(error).split())
     for sign, why in _ENDS.items():

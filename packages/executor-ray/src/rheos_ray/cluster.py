@@ -12,16 +12,27 @@ from typing import Any
 import ray
 from ray import exceptions
 from ray._private import utils
+from ray.runtime_env import RuntimeEnv
 from ray.util.placement_group import get_current_placement_group, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from rheos.errors import ConfigError, FlowError
-from rheos_ray.config import RayConfig, ResourcesConfig
+from rheos_ray.config import RayConfig
+from rheos_ray.rooms import amounts, options_of, resources_of, room_of
 
-__all__ = ["Cluster", "wanted"]
+__all__ = ["Cluster", "check_runtime_env", "keep_places", "wanted"]
 
 _BYTES_PER_GB = 10**9
 _KNOCK_S = 5.0
+
+_PLENTY = 10_000
+"""Cores of a cluster for one run: it has no process, and takes no time, for each."""
+
+_WORKERS = "rollout"
+"""What the names of the workers begin with, of which there are `executor.workers`."""
+
+_places: dict[str, int] = {}
+"""In the process of a job: which bundle of its placement group is kept for an actor, by name."""
 
 
 class Cluster:
@@ -31,23 +42,29 @@ class Cluster:
 
     Args:
         config: where it is, and what is needed of it.
+        num_cpus: how many cores it has at least, if it is made here. By default they are not scarce: nobody else is
+            there to take them, and more actors than cores are the user's choice, as they are with threads.
 
     Raises:
-        ConfigError: if there is none where one was to be.
+        ConfigError: if there is none where one was to be, or a setting is wrong.
     """
 
-    def __init__(self, config: RayConfig) -> None:
+    def __init__(self, config: RayConfig, num_cpus: float = _PLENTY) -> None:
+        _check(config)
         self._config = config
         self._is_connected_here = not ray.is_initialized()
         self._group: Any = None
-        if self._is_connected_here:
-            _connect(config)
+        self.is_own = self._is_connected_here and _connect(config, num_cpus)
+        """Whether it was made here: nobody else is there, and no node joins."""
 
     def options_for(self, name: str) -> dict[str, Any]:
-        """Return what Ray takes to make the process of an actor: its resources by its role."""
-        if name.startswith("learner"):
-            return _options(self._config.learner)
-        return _options(self._config.worker) | self._in_group()
+        """Return what Ray takes to make the process of an actor: its resources by its role, and its place."""
+        options = options_of(resources_of(name, self._config))
+        if name in _places:
+            return options | _placed(get_current_placement_group(), _places[name])
+        if name.startswith(_WORKERS):
+            return options | self._in_group()
+        return options
 
     def _in_group(self) -> dict[str, Any]:
         """Return what places a worker in the group that has room for all of them, which is made for the first one."""
@@ -55,15 +72,15 @@ class Cluster:
         if config.placement_group == "none" or get_current_placement_group() is not None:  # a job has room of its own
             return {}
         if self._group is None:
-            bundles = [_bundle(config.worker)] * config.workers
-            self._group = placement_group(bundles, strategy=config.placement_group)
+            options = options_of(config.worker)
+            self._group = placement_group([room_of(options)] * config.workers, strategy=config.placement_group)
             if not self._group.wait(config.start_timeout_s):
                 raise FlowError(
                     f"{config.workers} workers found no place together (executor.placement_group="
-                    f"{config.placement_group}): each {wanted(_options(config.worker))}, in"
+                    f"{config.placement_group}): each {wanted(options)}, in"
                     f" {config.start_timeout_s:g} s (executor.start_timeout_s)."
                 )
-        return {"scheduling_strategy": PlacementGroupSchedulingStrategy(self._group)}
+        return _placed(self._group, -1)
 
     def close(self) -> None:
         """Disconnect, if it was connected here. Idempotent."""
@@ -75,38 +92,112 @@ class Cluster:
             ray.shutdown()
 
 
-def _connect(config: RayConfig) -> None:
+def keep_places(places: Mapping[str, int]) -> None:
+    """Have this process, which is a job's, put actors into the bundles of its placement group that are kept for them.
+
+    Args:
+        places: the index of the bundle, by the name of the actor.
+    """
+    _places.update(places)
+
+
+def check_runtime_env(settings: Mapping[str, Any], path: str, *, is_of_task: bool = False) -> None:
+    """See whether Ray takes these as a runtime environment; for a task, it sends no folders of this machine.
+
+    Raises:
+        ConfigError: if it does not; the message begins with the path.
+    """
+    try:
+        RuntimeEnv(**settings)
+        if is_of_task and settings:
+            ray.remote(wanted).options(runtime_env=dict(settings))
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{path}: {_cause(error)}") from error
+
+
+def _placed(group: Any, index: int) -> dict[str, Any]:
+    """Return what places an actor in a bundle of a group, or in any (-1)."""
+    return {"scheduling_strategy": PlacementGroupSchedulingStrategy(group, index)}
+
+
+def _check(config: RayConfig) -> None:
+    if config.placement_group != "none" and not room_of(options_of(config.worker)):
+        raise ConfigError(
+            f"executor.placement_group: got {config.placement_group!r} where workers ask for nothing"
+            " (executor.worker.num_cpus=0), expected 'none': let them ask for a part of a core, or leave it out."
+        )
+
+
+def _connect(config: RayConfig, num_cpus: float) -> bool:
+    """Join a cluster or make one; tell whether it was made.
+
+    Raises:
+        ConfigError: if neither can be.
+    """
     arguments: dict[str, Any] = {"logging_level": logging.ERROR}  # Ray tells on the screen how it starts, else
     if config.runtime_env:
+        check_runtime_env(config.runtime_env, "executor.runtime_env")
         arguments["runtime_env"] = dict(config.runtime_env)
-    own: dict[str, Any] = {"include_dashboard": False}
+    address = _running_cluster() if config.address == "auto" else config.address
+    if address is None or address == "local":
+        address = None
+    else:
+        _knock(address)
+    try:
+        if address is None:
+            _make(config, num_cpus, arguments)
+        else:
+            ray.init(address=address, **arguments)
+    except exceptions.RuntimeEnvSetupError as error:  # its folder could not be sent
+        raise ConfigError(f"executor.runtime_env: {_first_line(error.error_message)}") from error
+    except Exception as error:  # Ray raises whatever it likes
+        raise ConfigError(_refusal(address, error)) from error
+    return address is None
+
+
+def _make(config: RayConfig, num_cpus: float, arguments: Mapping[str, Any]) -> None:
+    """Make a cluster with at least so many cores, whatever the machine has."""
+    own: dict[str, Any] = {"include_dashboard": False, "num_cpus": max(os.cpu_count() or 1, ceil(num_cpus))}
     if config.object_store_gb is not None:
         own["object_store_memory"] = int(config.object_store_gb * _BYTES_PER_GB)
-    address = _running_cluster() if config.address == "auto" else config.address
-    if address in (None, "local"):
-        ray.init(address="local", **arguments, **own, num_cpus=_cores(config))
-        return
-    try:
-        _knock(address)
-        ray.init(address=address, **arguments)
-    except (OSError, ValueError, RuntimeError, exceptions.RayError) as error:
-        cause = str(error).strip().partition("\n")[0]
-        raise ConfigError(
-            f"executor.address: no cluster answers at {address!r} ({cause}): start one with `ray start --head`,"
-            " end what is left of one with `ray stop`, or take executor.address=local. One that asks for a token needs"
-            " RAY_AUTH_MODE=token."
-        ) from error
+    ray.init(address="local", **arguments, **own)
+
+
+def _refusal(address: str | None, error: Exception) -> str:
+    """Say why there is no connection, and what to do."""
+    if address is None:
+        return f"executor.address: Ray cannot make a cluster on this machine ({_cause(error)})."
+    return (
+        f"executor.address: cannot join the cluster at {address!r} ({_cause(error)}): it takes machines that"
+        " are part of it, with its versions of Python and Ray; one that asks for a token needs RAY_AUTH_MODE=token."
+        " End what is left of one with `ray stop`."
+    )
+
+
+def _cause(error: Exception) -> str:
+    return _first_line(str(error.__cause__ or error))  # Ray's own may say no more than that it failed
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0].rstrip(".")
 
 
 def _knock(address: str) -> None:
     """See whether anybody listens at `host:port`: Ray itself tries for a minute.
 
     Raises:
-        OSError: if nobody does.
+        ConfigError: if nobody does.
     """
     host, _, port = address.rpartition(":")
-    if "://" not in address and port.isdigit():
+    if "://" in address or not port.isdigit():
+        return
+    try:
         socket.create_connection((host, int(port)), timeout=_KNOCK_S).close()
+    except OSError as error:
+        raise ConfigError(
+            f"executor.address: no cluster answers at {address!r} ({_cause(error)}): start one with `ray start --head`,"
+            " end what is left of one with `ray stop`, or take executor.address=local."
+        ) from error
 
 
 def _running_cluster() -> str | None:
@@ -114,48 +205,18 @@ def _running_cluster() -> str | None:
 
     Ray's own `auto` takes any that runs here, also one that another program has made for itself and will end.
     """
-    address: str | None = os.environ.get("RAY_ADDRESS") or utils.read_ray_address()
-    return None if address == "auto" else address
-
-
-def _cores(config: RayConfig) -> int:
-    """Return how many cores a cluster for one run has: at least as many as its actors are to have.
-
-    Nobody else is there to take them, and more workers than cores are the user's choice, as they are with threads.
-    """
-    asked = config.workers * config.worker.num_cpus + config.learner.num_cpus
-    return max(os.cpu_count() or 1, ceil(asked))
-
-
-def _options(resources: ResourcesConfig) -> dict[str, Any]:
-    options: dict[str, Any] = {"num_cpus": resources.num_cpus, "num_gpus": resources.num_gpus}
-    if resources.memory_gb is not None:
-        options["memory"] = int(resources.memory_gb * _BYTES_PER_GB)
-    if resources.resources:
-        options["resources"] = dict(resources.resources)
-    return options
-
-
-def _bundle(resources: ResourcesConfig) -> dict[str, float]:
-    options = _options(resources)
-    named = {"CPU": options["num_cpus"], "GPU": options["num_gpus"], "memory": options.get("memory", 0)}
-    return {name: amount for name, amount in {**named, **options.get("resources", {})}.items() if amount}
+    named = os.environ.get("RAY_ADDRESS")
+    found: str | None = utils.read_ray_address() if named in (None, "", "auto") else named
+    return found
 
 
 def wanted(options: Mapping[str, Any]) -> str:
     """Say what a process was to have, and how much of that the cluster has: `asked for 1 GPU, the cluster has 0`."""
-    asked = {"CPU": options["num_cpus"], "GPU": options["num_gpus"], "memory": options.get("memory", 0)}
-    asked |= options.get("resources", {})
     engine: Any = ray  # these two have no annotations
     there, free = engine.cluster_resources(), engine.available_resources()
     parts = [
-        f"{_amount(name, amount)}, the cluster has {_amount(name, there.get(name, 0))}, of which"
-        f" {_amount(name, free.get(name, 0))} free"
-        for name, amount in asked.items()
-        if amount
+        f"{amounts({name: amount})}, the cluster has {amounts({name: there.get(name, 0)})}, of which"
+        f" {amounts({name: free.get(name, 0)})} free"
+        for name, amount in room_of(options).items()
     ]
     return "asked for " + ("; ".join(parts) or "nothing")
-
-
-def _amount(name: str, amount: float) -> str:
-    return f"{amount / _BYTES_PER_GB:.3g} GB of memory" if name == "memory" else f"{amount:g} {name}"

@@ -38,13 +38,13 @@ class RayConfig(ExecutorConfig):
     placement_group: str = setting(
         "none",
         choices=("none", "PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"),
-        help="keep room for all workers at once, near to or far from one another",
+        help="keep room for all rollout workers at once, near to or far from one another",
     )
     start_timeout_s: float = setting(
         60.0, exclusive_minimum=0.0, unit="s", help="how long to wait for what the cluster has not free, or not at all"
     )
     object_store_gb: float | None = setting(
-        None, exclusive_minimum=0.0, unit="GB", help="memory for items, of a cluster for this run; null: what Ray takes"
+        None, minimum=0.08, unit="GB", help="memory for items, of a cluster for this run; null: what Ray takes"
     )
     runtime_env: Mapping[str, Any] = field(default_factory=dict)
     """What Ray brings to the nodes: packages, files, variables (`ray.runtime_env`)."""

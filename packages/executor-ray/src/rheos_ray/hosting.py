@@ -24,7 +24,7 @@ from rheos.streams.actors import Actor
 from rheos_ray.farewell import leave_with_last_words
 from rheos_ray.messages import Outcome, left_behind, received
 
-__all__ = ["Birth", "RemoteHost", "drop_what_waits"]
+__all__ = ["Birth", "RemoteHost", "drop_what_waits", "go_on"]
 
 _pickler: Any = cloudpickle
 """Without annotations."""
@@ -48,6 +48,7 @@ class RemoteHost:
         self._closing = str(Path(tempfile.gettempdir()) / f"rheos-{actor_id}-closing")
         set_ending(partial(leave_with_last_words, actor_id))
         self._actor: Actor[Any] | None = None
+        self._why_not = ""
         self._host: Host | None = None
         self._last_request = b""
 
@@ -64,13 +65,14 @@ class RemoteHost:
         try:
             self._actor = _pickler.loads(actor)
         except Exception as error:
-            return FlowError(f"{self._name} cannot be made where it is to live: {type(error).__name__}: {error}")
+            self._why_not = f"{self._name} cannot be made where it is to live: {type(error).__name__}: {error}"
+            return FlowError(self._why_not)
         return None
 
     def make(self, times: int) -> Exception | None:
         """Make the actor's object, which was made so often before, and return what that raised."""
         if self._actor is None:
-            return ActorDied(f"{self._name} is down: its description could not be read.")
+            return ActorDied(self._why_not)
         try:
             self._host = Host(self._actor, LocalShared)  # the weights of an update are left behind with their reply
             if times:
@@ -150,6 +152,12 @@ def drop_what_waits(birth: Birth) -> None:
     else:
         there = NodeAffinitySchedulingStrategy(birth.node, soft=False)
         ray.remote(_touch).options(num_cpus=0, scheduling_strategy=there).remote(birth.closing)
+
+
+def go_on(birth: Birth) -> None:
+    """Take back `drop_what_waits`, where no process is left that could."""
+    if birth.node == ray.get_runtime_context().get_node_id():
+        Path(birth.closing).unlink(missing_ok=True)
 
 
 def _touch(path: str) -> None:

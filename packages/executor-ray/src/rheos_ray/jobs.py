@@ -1,4 +1,4 @@
-"""JobRunner: runs as jobs on a cluster, each in a process of its own, with room kept for that and for its actors."""
+"""RayJobRunner: runs as jobs on a cluster, each in a process of its own, with room kept for that and for its actors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,18 +22,16 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from rheos.configuration.settings import from_mapping, setting
 from rheos.errors import ConfigError, RheosWarning
+from rheos.executors.jobs import Job, JobsNews
 from rheos.plugins import resolve
 from rheos.runs.interrupts import Interruptions
-from rheos_ray.cluster import Cluster
+from rheos_ray.cluster import Cluster, check_runtime_env, keep_places
 from rheos_ray.config import RayConfig, ResourcesConfig
 from rheos_ray.logs import ActorLog
+from rheos_ray.rooms import Room, amounts, fits, is_learner, nodes_of_cluster, options_of, resources_of, room_of, total
 
-__all__ = ["JobRunner", "JobsConfig"]
+__all__ = ["JobsConfig", "RayJobRunner"]
 
-Room: TypeAlias = dict[str, float]
-"""What is kept for a process, on one node: amounts by the engine's names, memory in bytes."""
-
-_BYTES_PER_GB = 10**9
 _INTERRUPTED = 130
 _GRACE_S = 30.0
 """Seconds that jobs have to save what they know when they are asked to stop."""
@@ -59,15 +57,14 @@ class JobsConfig:
 
 
 @dataclass(eq=False)
-class _Job:
-    """A run that is to be, waits for its room, or has it."""
+class _Task:
+    """A job that waits for its room, or has it."""
 
-    name: str
-    function: str
-    arguments: tuple[str, ...]
-    log: Path
+    job: Job
     rooms: list[Room]
     """The first is for its process, each other one for an actor."""
+    places: dict[str, int]
+    """Which of them is for which actor, by name; one that asks for nothing has none."""
     strategy: str
     runtime_env: dict[str, Any]
     deadline: float | None = None
@@ -77,13 +74,10 @@ class _Job:
     """What the engine promised for its end, once it runs."""
 
 
-News: TypeAlias = Generator[tuple[str, int | None, str]]
-"""The name of a job; None where it begins, its exit code where it ends; the cause of one that is not 0."""
-
-Event: TypeAlias = Callable[[], News]
+Event: TypeAlias = Callable[[], JobsNews]
 
 
-class JobRunner:
+class RayJobRunner:
     """Runs jobs at the same time as far as there is room for them; the rest wait.
 
     A job's process and the actors of its run are placed in what is kept for it alone, so the actors of one job
@@ -98,43 +92,31 @@ class JobRunner:
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._config = from_mapping(JobsConfig, settings, "hydra.launcher")
-        self._waiting: list[_Job] = []
-        self._running: list[_Job] = []
+        check_runtime_env(self._config.runtime_env, "hydra.launcher.runtime_env", is_of_task=True)
+        self._waiting: list[_Task] = []
+        self._running: list[_Task] = []
         self._events: SimpleQueue[Event] = SimpleQueue()
         self._is_stopping = False
 
-    def add(
-        self,
-        name: str,
-        function: str,
-        arguments: Sequence[str],
-        log: Path,
-        *,
-        executor: object,
-        actors: Sequence[str],
-        device: str,
-    ) -> None:
+    def add(self, job: Job) -> None:
         """Add a job, before `run`.
 
-        Args:
-            name: what it is called in messages.
-            function: `"module:function"`, gets the arguments and returns an exit code.
-            arguments: of that function.
-            log: the file that what the job prints is added to; its folder is made.
-            executor: the settings of the executor of its run.
-            actors: the names of those actors of its run that live where this executor puts them.
-            device: where its learner computes.
+        Raises:
+            ConfigError: if its runtime environment is wrong.
         """
-        rooms, strategy, runtime_env = [self._room_of_process(device)], "PACK", dict(self._config.runtime_env)
-        if isinstance(executor, RayConfig):
-            learner, worker = _room(executor.learner), _room(executor.worker)
-            rooms += filter(None, (learner if actor.startswith("learner") else worker for actor in actors))
-            if executor.placement_group != "none":
-                strategy = executor.placement_group
-            runtime_env |= executor.runtime_env
-        self._waiting.append(_Job(name, function, tuple(arguments), log, rooms, strategy, runtime_env))
+        task = _Task(job, [self._room_of_process(job)], {}, "PACK", dict(self._config.runtime_env))
+        if isinstance(job.executor, RayConfig):
+            for actor in job.actors:
+                if room := room_of(options_of(resources_of(actor, job.executor))):
+                    task.places[actor] = len(task.rooms)
+                    task.rooms.append(room)
+            if job.executor.placement_group != "none":
+                task.strategy = job.executor.placement_group
+            task.runtime_env = _merged(task.runtime_env, job.executor.runtime_env)
+            check_runtime_env(task.runtime_env, "executor.runtime_env", is_of_task=True)
+        self._waiting.append(task)
 
-    def run(self) -> News:
+    def run(self) -> JobsNews:
         """Run all jobs and tell of each when it begins and when it ends.
 
         Ctrl-C asks those that run to stop, and the others do not start; after a second one, or when the iterator is
@@ -146,36 +128,37 @@ class JobRunner:
         Raises:
             ConfigError: if there is no cluster where one was to be.
         """
-        with ExitStack() as to_close, Interruptions() as interruptions:
+        with ExitStack() as to_close:
             to_close.callback(ActorLog(self._folder() / "actors.log").close)  # after the last lines have come
-            to_close.callback(self._connect().close)
+            cluster = self._connect()
+            to_close.callback(cluster.close)
+            interruptions = to_close.enter_context(Interruptions())  # Ray takes SIGTERM for itself when it connects
             interruptions.on_request(lambda: self._events.put(self._stop))
             try:
-                for job in self._waiting:
-                    self._ask_for_room(job)
+                for task in self._waiting:
+                    self._ask_for_room(task, 0.0 if cluster.is_own else self._config.start_timeout_s)
                 while self._waiting or self._running:
                     yield from self._next_event()()
             finally:
-                for job in [*self._waiting, *self._running]:
-                    self._end(job)
+                for task in [*self._waiting, *self._running]:
+                    self._end(task)
 
     def _connect(self) -> Cluster:
         """Join the cluster, or make one, which has cores enough for each of the jobs."""
-        cores = max((_sum(job.rooms)["CPU"] for job in self._waiting), default=0.0)
-        all_cores, none = ResourcesConfig(num_cpus=cores), ResourcesConfig(num_cpus=0.0)
+        cores = max((total(task.rooms)["CPU"] for task in self._waiting), default=0.0)
         try:
-            return Cluster(RayConfig(address=self._config.address, workers=1, worker=all_cores, learner=none))
+            return Cluster(RayConfig(address=self._config.address), cores)
         except ConfigError as error:
             raise ConfigError(str(error).replace("executor.address", "hydra.launcher.address")) from error
 
     def _folder(self) -> Path:
         """Return the one that holds the folders of all jobs."""
-        return Path(os.path.commonpath([job.log.parent.parent for job in self._waiting]))
+        return Path(os.path.commonpath([task.job.log.parent.parent for task in self._waiting]))
 
     # what happens, one thing after the other
 
     def _next_event(self) -> Event:
-        deadlines = [job.deadline for job in self._waiting if job.deadline is not None]
+        deadlines = [task.deadline for task in self._waiting if task.deadline is not None]
         while True:
             patience_s = max(0.0, min(deadlines) - monotonic()) if deadlines else None
             is_idle = not self._running
@@ -190,99 +173,103 @@ class JobRunner:
 
     def _warn(self) -> None:
         first = self._waiting[0]
-        text = f"no job runs, {len(self._waiting)} wait: job {first.name} {_asked(first.rooms)}, others use it"
+        text = f"no job runs, {len(self._waiting)} wait: job {first.job.name} {_asked(first)}, others use it"
         warnings.warn(f"{text}; Ctrl-C ends the wait.", RheosWarning, stacklevel=4)
 
-    def _ask_for_room(self, job: _Job) -> None:
-        if not _fits(job.rooms):
-            is_fixed = self._config.address == "local"
-            job.deadline = monotonic() + (0.0 if is_fixed else self._config.start_timeout_s)
-        job.group = placement_group(job.rooms, strategy=job.strategy)
-        future: Any = job.group.ready().future()
-        future.add_done_callback(lambda _: self._events.put(lambda: self._start(job)))
+    def _ask_for_room(self, task: _Task, patience_s: float) -> None:
+        if not _can_fit(task):
+            task.deadline = monotonic() + patience_s
+        task.group = placement_group(task.rooms, strategy=task.strategy)
+        future: Any = task.group.ready().future()
+        future.add_done_callback(lambda _: self._events.put(lambda: self._start(task)))
 
-    def _start(self, job: _Job) -> News:
-        if job not in self._waiting or self._is_stopping:  # given up by now
+    def _start(self, task: _Task) -> JobsNews:
+        if task not in self._waiting or self._is_stopping:  # given up by now
             return
-        self._waiting.remove(job)
-        self._running.append(job)
-        place = PlacementGroupSchedulingStrategy(job.group, 0, placement_group_capture_child_tasks=True)
-        first = job.rooms[0]
-        task: Any = ray.remote(max_calls=1)(_run_job)  # its process ends with it
-        options: dict[str, Any] = {"runtime_env": job.runtime_env} if job.runtime_env else {}
-        job.outcome = task.options(
+        self._waiting.remove(task)
+        self._running.append(task)
+        place = PlacementGroupSchedulingStrategy(task.group, 0, placement_group_capture_child_tasks=True)
+        first = task.rooms[0]
+        process: Any = ray.remote(max_calls=1)(_run_job)  # its process ends with it
+        options: dict[str, Any] = {"runtime_env": task.runtime_env} if task.runtime_env else {}
+        job = task.job
+        task.outcome = process.options(
             num_cpus=first["CPU"],
             num_gpus=first.get("GPU", 0),
             scheduling_strategy=place,
             max_retries=0,  # half a run is in its folder
             name=job.name,
             **options,
-        ).remote(job.function, job.arguments, str(job.log), os.getcwd())
-        future: Any = job.outcome.future()
-        future.add_done_callback(lambda done: self._events.put(lambda: self._take_in(job, done)))
+        ).remote(job.function, job.arguments, str(job.log), os.getcwd(), task.places)
+        future: Any = task.outcome.future()
+        future.add_done_callback(lambda done: self._events.put(lambda: self._take_in(task, done)))
         yield job.name, None, ""
 
-    def _take_in(self, job: _Job, done: Any) -> News:
-        if job not in self._running:
+    def _take_in(self, task: _Task, done: Any) -> JobsNews:
+        if task not in self._running:
             return
-        self._running.remove(job)
+        self._running.remove(task)
         error = done.exception()
-        self._end(job)
+        self._end(task)
         if error is None:
             code, reason = done.result()
-        elif isinstance(error, TaskCancelledError) or self._is_stopping:
+        elif isinstance(error, TaskCancelledError) and not task.job.log.exists():  # it had not begun
             code, reason = _INTERRUPTED, "interrupted"
         else:
             code, reason = 1, _cause(error)
-        if code not in (0, _INTERRUPTED) and job.log.exists():
-            reason += f" (what it printed: {job.log})"
-        yield job.name, code, reason
+        if code not in (0, _INTERRUPTED) and task.job.log.exists():
+            reason += f" (what it printed: {task.job.log})"
+        yield task.job.name, code, reason
 
-    def _give_up(self) -> News:
-        for job in [job for job in self._waiting if job.deadline is not None and job.deadline <= monotonic()]:
-            job.deadline = None
-            if _fits(job.rooms):  # nodes have joined
+    def _give_up(self) -> JobsNews:
+        for task in [task for task in self._waiting if task.deadline is not None and task.deadline <= monotonic()]:
+            task.deadline = None
+            if _can_fit(task):  # nodes have joined
                 continue
-            self._waiting.remove(job)
-            self._end(job)
-            yield job.name, 1, f"it can never start: it {_asked(job.rooms)}."
+            self._waiting.remove(task)
+            self._end(task)
+            yield task.job.name, 1, f"it can never start: it {_asked(task)}."
 
-    def _stop(self) -> News:
+    def _stop(self) -> JobsNews:
         """Ask what runs to stop, and forget what waits."""
         self._is_stopping = True
         while self._waiting:
             self._end(self._waiting.pop())
         deadline = monotonic() + _GRACE_S
-        for job in self._running:
-            job.deadline = deadline
-            ray.cancel(job.outcome, recursive=False)
+        for task in self._running:
+            task.deadline = deadline
+            ray.cancel(task.outcome, recursive=False)
         while self._running:
             try:
                 yield from self._events.get(timeout=max(0.0, deadline - monotonic()))()
             except Empty:
-                for job in list(self._running):
-                    self._running.remove(job)
-                    self._end(job)
-                    yield job.name, _INTERRUPTED, f"it did not stop in {_GRACE_S:g} s; its process is ended"
+                for task in list(self._running):
+                    self._running.remove(task)
+                    self._end(task)
+                    yield task.job.name, _INTERRUPTED, f"it did not stop in {_GRACE_S:g} s; its process is ended"
 
     @staticmethod
-    def _end(job: _Job) -> None:
+    def _end(task: _Task) -> None:
         """Give back the room of a job; what still lives in it is ended."""
-        if job.outcome is not None:
-            ray.cancel(job.outcome, force=True)
-        if job.group is not None:
-            remove_placement_group(job.group)
+        if task.outcome is not None:
+            ray.cancel(task.outcome, force=True)
+        if task.group is not None:
+            remove_placement_group(task.group)
 
-    def _room_of_process(self, device: str) -> Room:
+    def _room_of_process(self, job: Job) -> Room:
         num_gpus = self._config.num_gpus
         if num_gpus is None:
-            num_gpus = float(device.startswith("cuda"))
-        return _room(ResourcesConfig(num_cpus=self._config.num_cpus, num_gpus=num_gpus))
+            has_learner = not any(is_learner(actor) for actor in job.actors)
+            num_gpus = float(has_learner and job.device.startswith("cuda"))
+        return room_of(options_of(ResourcesConfig(num_cpus=self._config.num_cpus, num_gpus=num_gpus)))
 
 
-def _run_job(function: str, arguments: Sequence[str], log: str, folder: str) -> tuple[int, str]:
+def _run_job(
+    function: str, arguments: Sequence[str], log: str, folder: str, places: Mapping[str, int]
+) -> tuple[int, str]:
     """Run a job in this process, which ends afterwards; return its exit code and what it printed of its failure."""
     _wake_when_interrupted()
+    keep_places(places)
     if os.path.isdir(folder):
         os.chdir(folder)
     path = Path(log)
@@ -290,7 +277,10 @@ def _run_job(function: str, arguments: Sequence[str], log: str, folder: str) -> 
     with path.open("a", buffering=1) as text, redirect_stdout(text), redirect_stderr(text):
         for number in (1, 2):  # also what libraries and child processes print
             os.dup2(text.fileno(), number)
-        code: int = resolve(function)(list(arguments))
+        try:
+            code: int = resolve(function)(list(arguments))
+        except KeyboardInterrupt:  # while it began or ended
+            code = _INTERRUPTED
     return code, _last_words(path) if code else ""
 
 
@@ -322,59 +312,41 @@ def _wake_when_interrupted() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _room(resources: ResourcesConfig) -> Room:
-    room: Room = {"CPU": resources.num_cpus, "GPU": resources.num_gpus, **resources.resources}
-    if resources.memory_gb is not None:
-        room["memory"] = int(resources.memory_gb * _BYTES_PER_GB)
-    return {name: amount for name, amount in room.items() if amount}
+def _merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Return both runtime environments in one: the second counts where both say something, variable by variable."""
+    merged = {**first, **second}
+    if "env_vars" in merged:
+        merged["env_vars"] = {**first.get("env_vars", {}), **second.get("env_vars", {})}
+    return merged
 
 
-def _nodes() -> list[Room]:
-    engine: Any = ray  # without annotations
-    return [dict(node["Resources"]) for node in engine.nodes() if node["Alive"]]
+def _can_fit(task: _Task) -> bool:
+    """Tell whether an empty cluster has nodes for all of it."""
+    return fits(task.rooms, nodes_of_cluster(), task.strategy)
 
 
-def _fits(rooms: Sequence[Room]) -> bool:
-    """Tell whether an empty cluster has nodes for all rooms, the largest placed first."""
-    nodes = _nodes()
-    for room in sorted(rooms, key=lambda room: sorted(room.items(), key=lambda item: -item[1]), reverse=True):
-        node = next((node for node in nodes if all(node.get(name, 0) >= room[name] for name in room)), None)
-        if node is None:
-            return False
-        for name, amount in room.items():
-            node[name] -= amount
-    return True
+_STRICTLY = {
+    "STRICT_PACK": " on one node (executor.placement_group=STRICT_PACK)",
+    "STRICT_SPREAD": " on as many nodes as processes (executor.placement_group=STRICT_SPREAD)",
+}
 
 
-def _asked(rooms: Sequence[Room]) -> str:
+def _asked(task: _Task) -> str:
     """Return `asked for 5 CPU (its process 1 CPU; 4 actors, each 1 CPU), the cluster has 4 CPU on 1 node`."""
-    nodes = _nodes()
-    asked, there = _sum(rooms), _sum(nodes)
-    alike = Counter(_amounts(room) for room in rooms[1:])
-    parts = [f"its process {_amounts(rooms[0])}"]
+    nodes, rooms = nodes_of_cluster(), task.rooms
+    asked, there = total(rooms), total(nodes)
+    alike = Counter(amounts(room) for room in rooms[1:])
+    parts = [f"its process {amounts(rooms[0])}"]
     parts += [f"{count} actors, each {room}" if count > 1 else f"an actor {room}" for room, count in alike.items()]
-    has = _amounts({name: there.get(name, 0.0) for name in asked})
-    where = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
-    return f"asked for {_amounts(asked)} ({'; '.join(parts)}), the cluster has {has} on {where}"
-
-
-def _sum(rooms: Sequence[Room]) -> Room:
-    total: Room = {}
-    for room in rooms:
-        for name, amount in room.items():
-            total[name] = total.get(name, 0.0) + amount
-    return total
-
-
-def _amounts(room: Room) -> str:
-    return " and ".join(
-        f"{amount / _BYTES_PER_GB:.3g} GB of memory" if name == "memory" else f"{amount:g} {name}"
-        for name, amount in room.items()
-    )
+    has = amounts({name: there.get(name, 0.0) for name in asked})
+    how, where = _STRICTLY.get(task.strategy, ""), "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
+    return f"asked for {amounts(asked)} ({'; '.join(parts)}){how}, the cluster has {has} on {where}"
 
 
 def _cause(error: BaseException) -> str:
     lines = str(error).strip().splitlines() or [repr(error)]
     if isinstance(error, RayTaskError):  # what could not even begin
         return lines[-1]
+    if isinstance(error, TaskCancelledError):  # all that Ray says of one that died when it was to stop
+        return "its process is gone: it died while it was to stop"
     return f"its process is gone: {lines[0]}"

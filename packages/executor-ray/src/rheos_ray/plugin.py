@@ -18,6 +18,6 @@ def rheos_executors() -> list[ExecutorSpec]:
             factory="rheos_ray.executor:make_executor",
             config="rheos_ray.config:RayConfig",
             has_processes=True,
-            jobs="rheos_ray.jobs:JobRunner",
+            jobs="rheos_ray.jobs:RayJobRunner",
         )
     ]

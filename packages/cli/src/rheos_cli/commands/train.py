@@ -75,10 +75,11 @@ def _run(arguments: argparse.Namespace, start: QuickStart) -> int:
     registry = load_registry()
     jobs = _Jobs(registry, start, flags, is_quiet=arguments.quiet, is_plain=arguments.plain)
     if _is_multirun(flags, words):
-        from rheos_cli.launcher import register_launcher
+        from rheos_cli.launcher import open_settings, register_launcher
 
         register_launcher()
         _check_all(flags, words, registry)
+        words = open_settings(words)
     run_hydra(flags, words, jobs)
     return jobs.exit_code()
 
@@ -176,9 +177,10 @@ def _check_all(flags: Sequence[str], words: Sequence[str], registry: Registry) -
     from rheos.runs.folder import RunFolder
     from rheos.runs.program import describe, prepare
     from rheos_cli.composition import plain_settings, run_hydra, sweep_dir
+    from rheos_cli.launcher import OUR_LAUNCHERS
 
     chosen = [word for word in words if word.lstrip("+~").startswith(("hydra/launcher", "hydra/sweeper"))]
-    if not all(word.startswith(_OUR_LAUNCHERS) for word in chosen):
+    if not all(word.startswith(OUR_LAUNCHERS) for word in chosen):
         return
     refused: list[str] = []
 
@@ -203,9 +205,6 @@ def _check_all(flags: Sequence[str], words: Sequence[str], registry: Registry) -
     if refused:
         raise UsageError(refused[0])
 
-
-_OUR_LAUNCHERS = "hydra/launcher=rheos_"
-"""What begins the choice of a launcher whose jobs are checked here."""
 
 _SWEEP_DIR = "rheos_sweep_dir"
 """The setting that holds the user's own hydra.sweep.dir while jobs are checked."""

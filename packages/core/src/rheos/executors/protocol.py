@@ -104,8 +104,12 @@ class Call:
         """Call `act()` once it has finished: at once, or in the thread that finishes it."""
         with _WANTED:
             self._wanted_by = (*self._wanted_by, act)
-        if self.finished:  # `finish` may have looked before `act` was there
-            self._tell()
+        if self.finished:  # `finish` may have looked before `act` was there; what others wait for is not done here
+            with _WANTED:
+                is_left = any(one is act for one in self._wanted_by)
+                self._wanted_by = tuple(one for one in self._wanted_by if one is not act)
+            if is_left:
+                act()
 
     def _tell(self) -> None:
         with _WANTED:
@@ -139,6 +143,7 @@ class Completions:
         """Whether the run is closed, so that what was sent and has not begun is dropped."""
         self.waited_s = 0.0
         """For how long the run has waited here, all in all."""
+        self._to_drop: list[Callable[[], None]] = []
 
     def announce(self, call: Call) -> None:
         """Tell the run that a call has finished. From any thread."""
@@ -158,9 +163,15 @@ class Completions:
     def abandon(self, error: Exception) -> None:
         """Finish with an error what the driver has not run, so that nobody goes on waiting for it."""
         self.is_abandoned = True
+        for drop in self._to_drop:
+            drop()
         while self.on_driver:
             call, _ = self.on_driver.popleft()
             call.finish(None, error)
+
+    def when_abandoned(self, drop: Callable[[], None]) -> None:
+        """Call `drop()` when the run is closed, before the first actor is; for an actor that cannot look for itself."""
+        self._to_drop.append(drop)
 
     @property
     def has_driver_work(self) -> bool:

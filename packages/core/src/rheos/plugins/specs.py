@@ -73,7 +73,7 @@ class ExecutorSpec(Spec):
         config: `"module:Class"` of its frozen dataclass of settings, which derives from `ExecutorConfig`: the number
             of workers is there.
         has_processes: Whether each worker has a process of its own, which can be ended.
-        jobs: `"module:function"`, `(settings) -> runner`, where it also runs the jobs of a multirun as processes.
+        jobs: `"module:function"`, `(settings) -> JobRunner`, where it also runs the jobs of a multirun as processes.
     """
 
     factory: str

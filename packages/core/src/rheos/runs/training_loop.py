@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rheos.errors import FlowTimeout, RheosWarning, TreeError
+from rheos.errors import FlowTimeout, ItemLost, RheosWarning, TreeError
 from rheos.runs.flow_state import ONLY_WEIGHTS, FlowState, NoState
 from rheos.runs.status import RunState
 from rheos.runs.stopping import remaining_s, stop_reason
@@ -55,8 +55,8 @@ class TrainingLoop:
         self._run = run
         self._flow = flow
         self._learner = program.roles.learner
-        restarts_sources = run.config.executor.on_failure == "restart"
-        self._state = FlowState(flow, program.stream, self._learner, restarts_sources=restarts_sources)
+        self._restarts_sources = run.config.executor.on_failure == "restart"
+        self._state = FlowState(flow, program.stream, self._learner, restarts_sources=self._restarts_sources)
         self._recorder = recorder
         self._evaluation = evaluation
         self._interruptions = interruptions
@@ -159,7 +159,8 @@ class TrainingLoop:
     ) -> Mapping[str, Any] | None:
         """Save a checkpoint; return the state in it, or None where it was there already or holds none.
 
-        A state that cannot be written is an error while there is training to lose; at the end it is warned of.
+        A state that cannot be written is an error while there is training to lose; at the end it is warned of. So is
+        one with an item in it that is gone, whenever the run goes on without what is gone.
         """
         taken: dict[str, Any] | None = None
 
@@ -168,9 +169,10 @@ class TrainingLoop:
             taken = self._state.take(timeout_s)
             try:
                 return self._state.encode(taken, {"recorder": recorder, "evaluation": self._evaluation.state_dict()})
-            except TreeError as error:
-                if not is_last:
+            except (TreeError, ItemLost) as error:
+                if not is_last and not (isinstance(error, ItemLost) and self._restarts_sources):
                     raise
+                taken = None
                 _warn(f"{ONLY_WEIGHTS}: {error}")
                 raise NoState(str(error)) from error
 
