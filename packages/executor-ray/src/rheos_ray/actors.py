@@ -180,8 +180,9 @@ class RayActor:
             has_waiting = len(self._outstanding) > 1 and not (self._is_gone or self._is_closed)
         if has_waiting and ray.is_initialized() and self._is_born:
             with suppress(*_GONE):
-                self._dropping = ray.get(self._born)
-                drop_what_waits(self._dropping)
+                birth: Birth = ray.get(self._born)
+                self._dropping = birth
+                drop_what_waits(birth)
 
     def _close_object(self, working: RayCall | None, grace_s: float) -> None:
         is_made, _ = ray.wait([self._made], timeout=0)
@@ -282,8 +283,8 @@ class RayActor:
         call.failed_in, call.began_at = outcome.failed_in, call.ended_at - outcome.busy_s
         # A method that gave large parts once, such as weights that are due now and then, may do so again.
         self._is_small[call.method] = not outcome.is_large and self._is_small.get(call.method, True)
-        parts_stayed = outcome.is_large and len(call.references) > 1
-        return reply_of(outcome.value, call.references[-1]) if parts_stayed else outcome.value, outcome.error
+        _, *parts = call.references
+        return reply_of(outcome.value, parts[0]) if parts and outcome.is_large else outcome.value, outcome.error
 
     def _failure(self, call: RayCall, error: exceptions.RayError) -> Exception:
         cause: BaseException | None = None
