@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rheos import Batch, BatchInfo, LearnerReport
+from rheos import Batch, BatchInfo, Episode, LearnerReport
 from rheos.executors.protocol import NOTHING, Call, Control, LocalShared
 from rheos.reports import Weights
 from rheos_ray.messages import Outcome, Part, Stored, left_behind, packed, received, reply_of, request_of, unpacked
@@ -156,6 +156,28 @@ def test_an_outcome_arrives_as_it_left_and_cannot_be_written(value):
         assert (sent.dtype, sent.shape, sent.tolist()) == (seen.dtype, seen.shape, seen.tolist())
         assert seen.flags.aligned
         assert not seen.flags.writeable
+
+
+@pytest.mark.parametrize(
+    "make", [np.asarray, np.asfortranarray, lambda array: array[::2], lambda array: array.astype(">f4")]
+)
+def test_batches_of_all_kinds_of_columns_arrive_as_they_left(make):
+    columns = {"observations": make(np.arange(24.0).reshape(4, 6)), "dones": np.zeros((4, 0), bool)}
+    item = Batch(columns, BatchInfo(("rollout-1",), 3, 3.5, 4, 8, 8, (Episode(1.5, 7),)), 1)
+
+    arrived = Outcome.from_bytes(Outcome(item, None, None, 0.0).to_bytes()).value
+
+    assert plain(item) == plain(arrived)
+    assert [array.dtype for array in item.columns.values()] == [array.dtype for array in arrived.columns.values()]
+    assert not any(array.flags.writeable for array in arrived.columns.values())
+
+
+def test_a_batch_of_objects_travels_too():
+    item = Batch({"notes": np.array(["a", None, {"b": 1}], object)}, INFO)
+
+    arrived = Outcome.from_bytes(Outcome(item, None, None, 0.0).to_bytes()).value
+
+    assert ["a", None, {"b": 1}] == arrived["notes"].tolist()
 
 
 def arrays_of(tree: Any) -> list[np.ndarray]:

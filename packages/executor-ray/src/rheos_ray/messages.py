@@ -24,7 +24,7 @@ import ray
 from ray import cloudpickle, exceptions
 from ray.actor import ActorHandle
 
-from rheos.batches import Batch
+from rheos.batches import Batch, BatchInfo
 from rheos.errors import ItemLost
 from rheos.executors.host import ATOMS, freeze
 from rheos.executors.protocol import NOTHING, Call, Control, LocalShared, Nothing, Shared
@@ -76,7 +76,7 @@ class Outcome(NamedTuple):
         arrays: list[pickle.PickleBuffer] = []
         file = io.BytesIO()
         pickler = pickle.Pickler(file, 5, buffer_callback=arrays.append)
-        pickler.dispatch_table = _PICKLED_BY_RAY
+        pickler.dispatch_table = _REDUCERS
         try:
             pickler.dump(tuple(self))
         except Exception:
@@ -121,7 +121,47 @@ def _refuse(value: object) -> Any:
     raise pickle.PicklingError(f"{type(value).__name__} is counted by Ray, whose pickler sees to that")
 
 
-_PICKLED_BY_RAY = copyreg.dispatch_table | dict.fromkeys((ray.ObjectRef, ActorHandle), _refuse)
+def _reduced(batch: Batch) -> tuple[Any, ...]:
+    """Return what a batch is made of: to pickle its arrays one by one, each with what makes it, takes twice as long."""
+    columns, info = batch.content, batch.info
+    if isinstance(columns, Shared) or not all(map(_is_plain, columns.values())):
+        return batch.__reduce__()
+    arrays: Any = columns.values()
+    return _batch_of, (
+        tuple(columns),
+        [array.dtype.str for array in arrays],
+        [array.shape for array in arrays],
+        [pickle.PickleBuffer(array) for array in arrays],
+        tuple(getattr(info, name) for name in _INFO),
+        batch.axis,
+    )
+
+
+def _batch_of(
+    names: tuple[str, ...],
+    dtypes: list[str],
+    shapes: list[tuple[int, ...]],
+    buffers: list[memoryview],
+    info: tuple[Any, ...],
+    axis: int,
+) -> Batch:
+    parts = zip(names, dtypes, shapes, buffers, strict=True)
+    columns = {name: np.ndarray(shape, dtype, buffer) for name, dtype, shape, buffer in parts}
+    return Batch(columns, BatchInfo(*info), axis)
+
+
+def _is_plain(array: Any) -> bool:
+    return (
+        type(array) is np.ndarray
+        and array.flags.c_contiguous
+        and array.dtype.isbuiltin == 1
+        and not array.dtype.hasobject
+    )
+
+
+_INFO = tuple(field.name for field in fields(BatchInfo))
+_REDUCERS = copyreg.dispatch_table | {Batch: _reduced, ray.ObjectRef: _refuse, ActorHandle: _refuse}
+"""How Python's own pickler takes these apart."""
 
 
 class Request(NamedTuple):
