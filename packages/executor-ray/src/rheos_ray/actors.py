@@ -190,9 +190,9 @@ class RayActor:
         try:
             error: Exception | None = ray.get(self._handle.close.remote(), timeout=patience_s)
         except exceptions.GetTimeoutError:
-            doing = (
-                f"still works on {working!r}" if working else "is still being closed" if is_made else "is being made"
-            )
+            if not is_made:  # it did nothing yet
+                return
+            doing = f"still works on {working!r}" if working else "is still being closed"
             raise ActorStuck(f"{self.name} {doing} when the time to end is over; its process is ended.") from None
         except _GONE:
             return
