@@ -248,6 +248,11 @@ def test_auto_joins_the_cluster_that_ray_start_left_and_makes_one_where_there_is
         ({"address": "local"}, ValueError("no"), "executor.address: Ray cannot make a cluster on this machine (no)."),
         ({"runtime_env": {"working_dir": "/not/there"}}, None, "executor.runtime_env: /not/there is not a valid path"),
         (
+            {"runtime_env": {"pips": ["x"]}, "address": "local"},
+            None,
+            "executor.runtime_env: got pips, expected some of",
+        ),
+        (
             {"runtime_env": {"env_vars": {"LEVEL": 3}}, "address": "local"},
             None,
             "executor.runtime_env: runtime_env['env_vars'] must be",
@@ -258,7 +263,7 @@ def test_auto_joins_the_cluster_that_ray_start_left_and_makes_one_where_there_is
             "executor.placement_group: got 'PACK' where workers ask for nothing",
         ),
     ],
-    ids=["version", "nobody", "local", "runtime_env", "runtime_env local", "empty"],
+    ids=["version", "nobody", "local", "runtime_env", "misspelt", "runtime_env local", "empty"],
 )
 def test_what_ray_refuses_is_one_line_that_names_the_setting(fake_ray, settings, error, message):
     fake_ray.error = error

@@ -16,6 +16,7 @@ from rheos.errors import ActorDied, ActorStuck, FlowError, ItemLost
 from rheos.executors.protocol import NOTHING, Call, Completions, Control
 from rheos.streams.actors import Actor
 from rheos_ray.cluster import wanted
+from rheos_ray.errors import GONE, first_line, why_gone
 from rheos_ray.farewell import last_words
 from rheos_ray.hosting import Birth, RemoteHost, drop_what_waits, go_on
 from rheos_ray.messages import Outcome, Reference, reply_of, request_of
@@ -24,9 +25,6 @@ __all__ = ["RayActor", "RayCall"]
 
 _pickler: Any = cloudpickle
 """Without annotations."""
-
-_GONE = (exceptions.RayActorError, exceptions.RuntimeEnvSetupError, exceptions.ActorUnschedulableError)
-"""What Ray raises where there is no process, or will never be one."""
 
 _IDLE_S = 2.0
 """Seconds that an actor with nothing to do has to close its object, also where others have used up the grace."""
@@ -74,7 +72,7 @@ class RayActor:
             actor: bytes = _pickler.dumps(self._actor)
         except Exception as error:
             raise FlowError(
-                f"{self.name} cannot travel to the process that it is to live in ({_first_line(error)}): its factory"
+                f"{self.name} cannot travel to the process that it is to live in ({first_line(error)}): its factory"
                 " must be a class or a function of a module, or a functools.partial of one."
             ) from error
         host: Any = ray.remote(RemoteHost)
@@ -102,7 +100,7 @@ class RayActor:
             ray.get(self._born, timeout=self._start_timeout_s)
         except exceptions.GetTimeoutError:
             raise FlowError(f"{self.name} found no place: {self._wanted()}.") from None
-        except _GONE as error:
+        except GONE as error:
             raise self._died(error) from None
         try:
             imports_s = None if timeout_s is None else max(timeout_s, self._start_timeout_s)
@@ -110,7 +108,7 @@ class RayActor:
             failure = failure or ray.get(self._made, timeout=timeout_s)
         except exceptions.GetTimeoutError:
             return False
-        except _GONE as error:
+        except GONE as error:
             raise self._died(error) from None
         if failure is not None:
             raise failure
@@ -179,7 +177,7 @@ class RayActor:
         with self._lock:
             has_waiting = len(self._outstanding) > 1 and not (self._is_gone or self._is_closed)
         if has_waiting and ray.is_initialized() and self._is_born:
-            with suppress(*_GONE):
+            with suppress(*GONE):
                 birth: Birth = ray.get(self._born)
                 self._dropping = birth
                 drop_what_waits(birth)
@@ -194,7 +192,7 @@ class RayActor:
                 return
             doing = f"still works on {working!r}" if working else "is still being closed"
             raise ActorStuck(f"{self.name} {doing} when the time to end is over; its process is ended.") from None
-        except _GONE:
+        except GONE:
             return
         if error is not None:
             raise error
@@ -252,7 +250,7 @@ class RayActor:
         """Take what came of a call; `reference` must live until then."""
         if isinstance(result, exceptions.RayTaskError) and isinstance(call.message, Call):
             call.message.when_finished(lambda: self._finish(call, result))  # that one may know why
-        elif isinstance(result, _GONE) and not self._is_closed:
+        elif isinstance(result, GONE) and not self._is_closed:
             # the cluster is asked why, not in this thread
             Thread(target=self._finish, args=(call, result), name=f"{self.name}-is-gone", daemon=True).start()
         else:
@@ -294,8 +292,8 @@ class RayActor:
             cause = error.cause
         is_lost = isinstance(cause, exceptions.ObjectLostError | exceptions.RayActorError)
         if is_lost or isinstance(error, exceptions.ObjectLostError):
-            return ItemLost(f"what {self.name} was to get is gone with the machine that held it: {_first_line(error)}")
-        if isinstance(error, _GONE):
+            return ItemLost(f"what {self.name} was to get is gone with the machine that held it: {first_line(error)}")
+        if isinstance(error, GONE):
             self._is_gone = self._is_gone or call.handle is self._handle
             return self._died(error)
         return cause if isinstance(cause, Exception) else error
@@ -303,29 +301,8 @@ class RayActor:
     def _died(self, error: exceptions.RayError) -> ActorDied:
         actor_id: str | None = getattr(error, "actor_id", None)
         words = last_words(actor_id) if actor_id and not self._is_closed else None
-        return ActorDied(words or f"{self.name} is gone: {_why(error)}")
+        return ActorDied(words or f"{self.name} is gone: {why_gone(error)}")
 
 
 def _references_of(call: Call) -> tuple[Reference, ...] | None:
     return call.references if isinstance(call, RayCall) else None
-
-
-def _why(error: exceptions.RayError) -> str:
-    """Return what Ray knows of the end of a process, which it tells in many lines."""
-    text = " ".join(str(error).split())
-    for sign, why in _ENDS.items():
-        if sign in text:
-            return why
-    return text
-
-
-_ENDS = {
-    "connection error code 2": "its process was killed, or ended itself (by SIGKILL, for want of memory, or a crash).",
-    "its node has died": "the machine that it lived on is gone.",
-    "node was terminated": "the machine that it lived on is gone.",
-    "it was killed by `ray.kill`": "its process was ended.",
-}
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0]

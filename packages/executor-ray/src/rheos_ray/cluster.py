@@ -18,6 +18,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from rheos.errors import ConfigError, FlowError
 from rheos_ray.config import RayConfig
+from rheos_ray.errors import first_line
 from rheos_ray.rooms import amounts, options_of, resources_of, room_of
 
 __all__ = ["Cluster", "check_runtime_env", "keep_places", "wanted"]
@@ -107,6 +108,11 @@ def check_runtime_env(settings: Mapping[str, Any], path: str, *, is_of_task: boo
     Raises:
         ConfigError: if it does not; the message begins with the path.
     """
+    known = RuntimeEnv.known_fields | {name.removeprefix("_") for name in RuntimeEnv.known_fields}
+    unknown = sorted(settings.keys() - known)
+    if unknown and not os.environ.get("RAY_RUNTIME_ENV_PLUGINS"):  # Ray itself leaves out what it does not know
+        public = sorted(name for name in RuntimeEnv.known_fields if not name.startswith("_"))
+        raise ConfigError(f"{path}: got {', '.join(unknown)}, expected some of {', '.join(public)}.")
     try:
         RuntimeEnv(**settings)
         if is_of_task and settings:
@@ -149,7 +155,7 @@ def _connect(config: RayConfig, num_cpus: float) -> bool:
         else:
             ray.init(address=address, **arguments)
     except exceptions.RuntimeEnvSetupError as error:  # its folder could not be sent
-        raise ConfigError(f"executor.runtime_env: {_first_line(error.error_message)}") from error
+        raise ConfigError(f"executor.runtime_env: {first_line(error.error_message)}") from error
     except Exception as error:  # Ray raises whatever it likes
         raise ConfigError(_refusal(address, error)) from error
     return address is None
@@ -175,11 +181,7 @@ def _refusal(address: str | None, error: Exception) -> str:
 
 
 def _cause(error: Exception) -> str:
-    return _first_line(str(error.__cause__ or error))  # Ray's own may say no more than that it failed
-
-
-def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0].rstrip(".")
+    return first_line(error.__cause__ or error).rstrip(".")  # Ray's own may say no more than that it failed
 
 
 def _knock(address: str) -> None:

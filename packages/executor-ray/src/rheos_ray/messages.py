@@ -29,6 +29,7 @@ from rheos.errors import ItemLost
 from rheos.executors.host import ATOMS, freeze
 from rheos.executors.protocol import NOTHING, Call, Control, LocalShared, Nothing, Shared
 from rheos.reports import LearnerReport
+from rheos_ray.errors import first_line
 
 __all__ = [
     "Left",
@@ -227,7 +228,7 @@ def fetched(reference: Reference) -> Any:
     try:
         return ray.get(reference)
     except (exceptions.ObjectLostError, exceptions.RayActorError) as error:
-        raise ItemLost(f"a part of an item is gone with the machine that held it: {_first_line(error)}") from None
+        raise ItemLost(f"a part of an item is gone with the machine that held it: {first_line(error)}") from None
 
 
 def left_behind(reply: Any, large: int = _LARGE) -> tuple[Any, list[Any]]:
@@ -426,7 +427,3 @@ def _mapped(tree: Any, change: Callable[[Any], Any]) -> Any:
         if new is not old:
             moved[field.name] = new
     return replace(here, **moved) if moved else tree
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0]
