@@ -76,7 +76,8 @@ class RayActor:
                 " must be a class or a function of a module, or a functools.partial of one."
             ) from error
         host: Any = ray.remote(RemoteHost)
-        self._handle: Any = host.options(**self._options).remote(self.name)
+        # Thousands of calls a second would fill the engine's list of tasks; the flow's statistics and trace have them.
+        self._handle: Any = host.options(**self._options, enable_task_events=False).remote(self.name)
         self._born: Reference = self._handle.born.remote()
         self._received: Reference = self._handle.receive.remote(actor)
         self._made: Reference = self._handle.make.remote(times)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rheos.batches import BatchInfo, Episode
+from rheos.batches import Batch, BatchInfo, Episode
 from rheos.errors import ActorDied, UserExit, UserStopIteration
 from rheos.executors.protocol import NOTHING, Call, Control, Shared
 from rheos.reports import LearnerReport, Weights
@@ -164,14 +164,16 @@ def freeze(value: Any) -> Any:
     kind: Any = type(value)
     if kind in ATOMS:
         return value
-    if isinstance(value, np.ndarray):
+    if kind is Batch:  # what most items are made of
+        freeze(value.content)
+    elif kind is dict or isinstance(value, Mapping):
+        for part in value.values():
+            freeze(part)
+    elif isinstance(value, np.ndarray):
         array: Any = value
         while isinstance(array, np.ndarray):
             array.flags.writeable = False
             array = array.base
-    elif kind is dict or isinstance(value, Mapping):
-        for part in value.values():
-            freeze(part)
     elif isinstance(value, list | tuple):
         for part in value:
             freeze(part)

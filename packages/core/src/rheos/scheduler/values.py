@@ -60,8 +60,7 @@ class Map(FunctionNode):
                     value = stage.function(value)
                 except BaseException as error:
                     stage.fail(error, stage.items + 1, item.sources)
-                kind = type(value)
-                if kind not in ATOMS and not (kind is Batch and value is before):  # that was read-only already
+                if type(value) not in ATOMS and not (value is before and _cannot_change(value)):
                     freeze(value)
                 ended_at = perf_counter()
                 stage.busy_s += ended_at - began_at
@@ -69,6 +68,12 @@ class Map(FunctionNode):
                 began_at = ended_at
             item.value = value
         return item
+
+
+def _cannot_change(value: Any) -> bool:
+    """Whether what was read-only once stays so, whoever had it: a batch, and a round of them."""
+    kind = type(value)
+    return kind is Batch or (kind is tuple and all(type(part) is Batch for part in value))
 
 
 class Tap(FunctionNode):
