@@ -12,6 +12,7 @@ from typing import Any
 from rheos.errors import RunFolderError
 from rheos.executors.protocol import LocalShared, Shared
 from rheos.runs.files import write_synced
+from rheos.runs.segments import SegmentFiles
 from rheos.trees import Arrays, decode
 
 __all__ = ["EncodedState", "has_state", "read_state", "write_state"]
@@ -22,19 +23,20 @@ _STRUCTURE = "state.json"
 
 @dataclass(frozen=True)
 class EncodedState:
-    """A tree as `rheos.trees.encode` takes it apart."""
+    """A tree as `rheos.trees.encode` takes it apart, and the segments that belong to it."""
 
     structure: Any
     arrays: Arrays
+    segments: SegmentFiles | None = None
 
     def part(self, name: str) -> Any:
         """Return one entry of the tree, which is a dict."""
         return decode(self.structure["dict"][name], self.arrays)
 
     def decode(self, share: Callable[[Any], Shared[Any]] = LocalShared) -> dict[str, Any]:
-        """Return the whole tree, with shared values made by `share`."""
+        """Return the whole tree, with shared values made by `share`, and the segments as `segments`."""
         tree: dict[str, Any] = decode(self.structure, self.arrays, share)
-        return tree
+        return {**tree, "segments": self.segments}
 
 
 def has_state(checkpoint: Path) -> bool:
@@ -43,13 +45,14 @@ def has_state(checkpoint: Path) -> bool:
 
 
 def write_state(checkpoint: Path, state: EncodedState) -> dict[str, Any]:
-    """Write a state into the folder of a checkpoint, and return what its manifest says of it."""
+    """Write a state into the folder of a checkpoint, segments included, and return what its manifest says of it."""
     from safetensors.numpy import save
 
     arrays, structure = save(state.arrays), json.dumps(state.structure, separators=(",", ":")).encode()
     write_synced(checkpoint / _ARRAYS, arrays)
     write_synced(checkpoint / _STRUCTURE, structure)
-    return {"state_sha256": _checksum(arrays, structure)}
+    segments = {} if state.segments is None else state.segments.move_into(checkpoint)
+    return {"state_sha256": _checksum(arrays, structure), **segments}
 
 
 def read_state(checkpoint: Path, manifest: Mapping[str, Any]) -> EncodedState:
@@ -71,7 +74,7 @@ def read_state(checkpoint: Path, manifest: Mapping[str, Any]) -> EncodedState:
             raise RunFolderError(
                 f"{checkpoint} is a torn checkpoint: its state does not have the checksum of its manifest."
             )
-        return EncodedState(json.loads(structure), load(arrays))
+        return EncodedState(json.loads(structure), load(arrays), SegmentFiles.of(checkpoint, manifest))
     except (OSError, ValueError, SafetensorError) as error:
         raise RunFolderError(f"{checkpoint} is a torn checkpoint: {' '.join(str(error).split())}.") from error
 

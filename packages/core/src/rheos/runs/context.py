@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 __all__ = ["RunContext"]
 
-C = TypeVar("C")
+C_co = TypeVar("C_co", covariant=True)
 
 
 @dataclass(frozen=True)
-class RunContext(Generic[C]):
+class RunContext(Generic[C_co]):
     """What an algorithm gets in order to describe its actors; it travels to them, so it holds descriptions only."""
 
-    config: C
+    config: C_co
     """The algorithm's settings."""
     environment: Environment
     """A description; `spaces()` makes one environment the first time it is asked, and remembers."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["sync_directory", "write_atomically", "write_synced"]
+__all__ = ["sync_directory", "sync_file", "write_atomically", "write_synced"]
 
 
 def write_atomically(path: Path, data: str | bytes) -> None:
@@ -30,8 +30,12 @@ def write_synced(path: Path, data: str | bytes) -> None:
 
 def sync_directory(path: Path) -> None:
     """Wait until the names in a directory are on the disk; does nothing where directories cannot be opened."""
-    if os.name != "posix":
-        return
+    if os.name == "posix":
+        sync_file(path)
+
+
+def sync_file(path: Path) -> None:
+    """Wait until what is in a file is on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

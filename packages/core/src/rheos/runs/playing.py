@@ -139,11 +139,12 @@ class Player:
             columns = self._encode(policy, observations, first, number)
             step = environments.step(policy.act_on_columns(columns))
             show()
-            self._refuse_bad_rewards(step.rewards, is_playing, first, number + 1)
+            rewards, ended = step.score or (step.rewards, step.terminated | step.truncated)
+            self._refuse_bad_rewards(rewards, is_playing, first, number + 1)
             observations = step.observations
-            returns[is_playing] += step.rewards[is_playing]
+            returns[is_playing] += rewards[is_playing]
             lengths[is_playing] += 1
-            is_playing &= ~(step.terminated | step.truncated)
+            is_playing &= ~ended
             if not is_playing.any():
                 break
         every = zip(returns, lengths, is_playing, strict=True)

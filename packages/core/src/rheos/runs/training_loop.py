@@ -8,7 +8,9 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rheos.errors import FlowTimeout, ItemLost, RheosWarning, TreeError
+from rheos.runs.endings import afterwards
 from rheos.runs.flow_state import ONLY_WEIGHTS, FlowState, NoState
+from rheos.runs.segments import SegmentWriter
 from rheos.runs.status import RunState
 from rheos.runs.stopping import remaining_s, stop_reason
 
@@ -56,7 +58,14 @@ class TrainingLoop:
         self._flow = flow
         self._learner = program.roles.learner
         self._restarts_sources = run.config.executor.on_failure == "restart"
-        self._state = FlowState(flow, program.stream, self._learner, restarts_sources=self._restarts_sources)
+        self._segments = SegmentWriter(run.folder.checkpoints_path)
+        self._state = FlowState(
+            flow,
+            program.stream,
+            self._learner,
+            restarts_sources=self._restarts_sources,
+            segments=self._segments,
+        )
         self._recorder = recorder
         self._evaluation = evaluation
         self._interruptions = interruptions
@@ -166,8 +175,8 @@ class TrainingLoop:
 
         def encode(recorder: dict[str, Any]) -> EncodedState:
             nonlocal taken
-            taken = self._state.take(timeout_s)
             try:
+                taken = self._state.take(timeout_s)
                 return self._state.encode(taken, {"recorder": recorder, "evaluation": self._evaluation.state_dict()})
             except (TreeError, ItemLost) as error:
                 if not is_last and not (isinstance(error, ItemLost) and self._restarts_sources):
@@ -176,7 +185,8 @@ class TrainingLoop:
                 _warn(f"{ONLY_WEIGHTS}: {error}")
                 raise NoState(str(error)) from error
 
-        self._recorder.save(weights, encode)
+        with afterwards(self._segments.discard):
+            self._recorder.save(weights, encode)
         return taken
 
     def _weights(self, timeout_s: float | None = None) -> Weights:
