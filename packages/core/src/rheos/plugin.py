@@ -27,11 +27,17 @@ def rheos_executors() -> list[ExecutorSpec]:
 
 @hookimpl
 def rheos_environments() -> list[EnvironmentSpec]:
-    """Offer the environments that are registered with Gymnasium."""
+    """Offer the environments that are registered with Gymnasium, and Atari games as they are learned from."""
     return [
         EnvironmentSpec(
             name="gym",
             summary="any environment that is registered with Gymnasium: env.id=CartPole-v1",
             factory="rheos.environments.gym:make_environment",
-        )
+        ),
+        EnvironmentSpec(
+            name="atari",
+            summary="Atari games, prepared as DeepMind did: env.game=pong",
+            factory="rheos.environments.atari:make_environment",
+            config="rheos.environments.atari_config:AtariConfig",
+        ),
     ]

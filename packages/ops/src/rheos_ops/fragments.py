@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from rheos.environments.environment import Score
 from rheos.spaces import ACTION_MASK, Column, ObservationAdapter
 
 __all__ = ["Columns", "Fault", "Fragment"]
@@ -47,6 +48,8 @@ class Fragment:
     final_observations: list[Columns] = field(default_factory=list)
     """The last observations of the episodes that ended, where they are not among `observations`; in order of step,
     then of environment, which is how a mask `[T, B]` is read, too."""
+    _score: Score | None = None
+    """`[T, B]` each; None where the environments give none."""
 
     @staticmethod
     def empty(columns: Mapping[str, Column], num_steps: int, num_envs: int) -> Fragment:
@@ -62,6 +65,17 @@ class Fragment:
     def ended(self) -> BoolArray:
         """`[T, B]`: the step ended an episode."""
         return self.terminated | self.truncated
+
+    @property
+    def score(self) -> Score:
+        """What the returns that are reported are counted from, `[T, B]` each."""
+        return Score(self.rewards, self.ended) if self._score is None else self._score
+
+    def keep_score(self, step: int, score: Score) -> None:
+        """Keep what a step counts for."""
+        if self._score is None:
+            self._score = Score(np.empty_like(self.rewards), np.empty_like(self.terminated))
+        self._score.rewards[step], self._score.ended[step] = score
 
     def rows(self) -> list[Columns]:
         """Return the observations `[B, ...]` of each step, and what the last one led to; views."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +48,11 @@ class RolloutWorker:
 
     Where the policy has `value`, there are `values`, and `next_values`: the value of what the action led to, also
     where an episode was truncated (the value of its last observation, not of the first one after the reset) and at
-    the end of the fragment. It is 0 where an episode terminated.
+    the end of the fragment. It is 0 where an episode terminated. Where `explore` gives `values` itself, only what it
+    did not see is valued.
+
+    With `gives_next_observations` there is beside each column of observations what the action led to, as
+    `next_<column>`: where an episode ended its last observation, not the first one after the reset.
 
     A bad number ends the rollout in which it came: a reward or an observation that is not finite, an observation
     outside its space (unless `env.check_bounds` is False), an action mask that allows nothing. It is looked for once
@@ -66,15 +70,29 @@ class RolloutWorker:
         index: of the worker; names it, and so its seeds.
         rollout_steps: T, vector steps per fragment; at least 1.
         name: by default `rollout-<index>`.
+        gives_next_observations: whether fragments have what the actions led to.
+        epsilons: from the env steps of this worker so far to how often each of its environments takes a random action,
+            `[B]`, which `explore` gets as the column `epsilons`.
     """
 
     def __init__(
-        self, context: RunContext[Any], policy: PolicySpec, *, index: int, rollout_steps: int, name: str | None = None
+        self,
+        context: RunContext[Any],
+        policy: PolicySpec,
+        *,
+        index: int,
+        rollout_steps: int,
+        name: str | None = None,
+        gives_next_observations: bool = False,
+        epsilons: Callable[[int], npt.NDArray[np.float32]] | None = None,
     ) -> None:
         self.name = f"rollout-{index}" if name is None else name
         self._context = context
         self._policy = policy
         self._rollout_steps = rollout_steps
+        self._gives_next_observations = gives_next_observations
+        self._epsilons = epsilons
+        self._env_steps = 0
         self._noise = generator_for(context.seed, self.name, "noise")
         self._version = 0
         self._resets = 0
@@ -122,12 +140,20 @@ class RolloutWorker:
             "is_transition": fragment.is_transition,
             **(fragment.outputs if acting.annotate is None else _annotated(fragment, acting.annotate)),
             **({} if acting.value is None else _valued(fragment, acting.value)),
+            **(_next_observations(fragment) if self._gives_next_observations else {}),
         }
-        return Batch(columns, self._info(fragment), axis=1)
+        info = self._info(fragment)
+        self._env_steps += info.env_steps
+        return Batch(columns, info, axis=1)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the noise generator, the version of the weights, and how often the environments were reset."""
-        return {"noise": self._noise.bit_generator.state, "version": self._version, "resets": self._resets}
+        """Return the noise generator, the version of the weights, how often environments were reset, and steps."""
+        return {
+            "noise": self._noise.bit_generator.state,
+            "version": self._version,
+            "resets": self._resets,
+            "env_steps": self._env_steps,
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take what `state_dict` gave: the next rollout resets the environments, and running episodes are dropped.
@@ -136,6 +162,7 @@ class RolloutWorker:
         """
         self._noise.bit_generator.state = state["noise"]
         self._resets = state["resets"]
+        self._env_steps = state["env_steps"]
         if self._acting is None:
             self._version = state["version"]
         self.begin_anew()
@@ -166,6 +193,10 @@ class RolloutWorker:
         rows, outputs = fragment.rows(), fragment.outputs
         rewards, terminated, truncated = fragment.rewards, fragment.terminated, fragment.truncated
         is_transition = fragment.is_transition
+        if self._epsilons is not None:
+            epsilons = self._epsilons(self._env_steps)
+            for row in rows:
+                row["epsilons"] = epsilons
         encode, decode, step_environments = self._observations.encode, self._actions.decode, self._environments.step
 
         self._begin(rows[0])
@@ -180,12 +211,14 @@ class RolloutWorker:
                         outputs[name] = np.empty((num_steps, *column.shape), column.dtype)
                 for name, column in acted.items():
                     outputs[name][done] = column
-                observations, rewards[done], terminated[done], truncated[done], is_transition[done], final = (
+                observations, rewards[done], terminated[done], truncated[done], is_transition[done], final, score = (
                     step_environments(decode(acted["actions"]))
                 )
                 encode(observations, rows[done + 1])
                 if final is not None:
                     self._keep_final(fragment, done, final)
+                if score is not None:
+                    fragment.keep_score(done, score)
         except Exception as error:
             self._refuse_bad_numbers(fragment, done, cause=error)  # one from before may be why
             if isinstance(error, ObservationOutside):
@@ -238,7 +271,7 @@ class RolloutWorker:
             version_max=self._version,
             env_steps=num_transitions,
             agent_steps=num_transitions,
-            episodes=self._episodes.count(fragment.rewards, fragment.ended, fragment.is_transition),
+            episodes=self._episodes.count(*fragment.score, fragment.is_transition),
         )
 
 
@@ -262,10 +295,18 @@ def _annotated(fragment: Fragment, annotate: Act) -> Columns:
     }
 
 
+def _next_observations(fragment: Fragment) -> Columns:
+    """Return what each action led to: the next row, or the last observation of an episode where it ended."""
+    following = {name: column[1:].copy() for name, column in fragment.observations.items()}
+    if fragment.final_observations:
+        for name, column in fragment.finals().items():
+            following[name][fragment.ended] = column
+    return {f"next_{name}": column for name, column in following.items()}
+
+
 def _valued(fragment: Fragment, value: Act) -> Columns:
     """Value everything that was observed: rows, what the last actions led to, and where episodes were truncated."""
-    num_steps, num_envs = fragment.rewards.shape
-    values = _values_of(fragment.flat(num_steps + 1), value).reshape(num_steps + 1, num_envs)
+    values = _values_of_rows(fragment, value)
     next_values = values[1:].copy()
     is_cut = fragment.truncated & ~fragment.terminated
     if fragment.final_observations and is_cut.any():
@@ -274,6 +315,15 @@ def _valued(fragment: Fragment, value: Act) -> Columns:
         next_values[is_cut] = _values_of(asked, value)
     next_values[fragment.terminated] = 0.0
     return {"values": values[:-1], "next_values": next_values}
+
+
+def _values_of_rows(fragment: Fragment, value: Act) -> npt.NDArray[np.float32]:
+    """Return the values of all that was observed, `[T + 1, B]`, in part those that came with the actions."""
+    num_steps, num_envs = fragment.rewards.shape
+    if "values" not in fragment.outputs:
+        return _values_of(fragment.flat(num_steps + 1), value).reshape(num_steps + 1, num_envs)
+    last = value({name: column[-1] for name, column in fragment.observations.items()})["values"]
+    return np.concatenate([fragment.outputs["values"], last[np.newaxis]])
 
 
 def _values_of(rows: Columns, value: Act) -> npt.NDArray[np.float32]:

@@ -11,7 +11,19 @@ if TYPE_CHECKING:
     from rheos.configuration.run_config import EnvironmentConfig
     from rheos.spaces import Spaces
 
-__all__ = ["Environment", "VectorEnvironment", "VectorStep"]
+__all__ = ["Environment", "Score", "VectorEnvironment", "VectorStep"]
+
+
+class Score(NamedTuple):
+    """What the episodes that are reported are counted from, where that is not what is learned from.
+
+    Atari games are learned from in lives and clipped rewards, and reported as whole games and points.
+    """
+
+    rewards: npt.NDArray[np.float32]
+    """`[B]`, not clipped or scaled for learning; 0 where `is_transition` is False."""
+    ended: npt.NDArray[np.bool_]
+    """`[B]`: a whole episode ended; it also did in the `terminated` or `truncated` of the step."""
 
 
 class VectorStep(NamedTuple):
@@ -36,6 +48,8 @@ class VectorStep(NamedTuple):
     None where no episode ended, and where the environments reset themselves in the next step: there
     `observations` has the last ones.
     """
+    score: Score | None = None
+    """What the returns that are reported are counted from; None: from `rewards`, `terminated` and `truncated`."""
 
 
 class VectorEnvironment(Protocol):
