@@ -6,6 +6,7 @@ import math
 
 from parity.cases import FRACTIONS, QUARTERS, SMALL, WIDE, Case, flags, floats, indices, largest, of_shape
 from rheos_ops.advantages import explained_variance, generalized_advantages, standardize
+from rheos_ops.distributional import project_distribution, quantile_huber
 from rheos_ops.q_learning import double_q_targets, dueling_q_values, huber, td_errors
 from rheos_ops.vtrace import vtrace
 
@@ -49,6 +50,16 @@ ESTIMATES = {
         lambda xp, q, targets, actions: td_errors(xp, q, actions, targets), (Q_VALUES, X), (indices(3, "T", "B"),)
     ),
     "dueling_q_values": Case(dueling_q_values, (X, of_shape("T", "B", 3)), scale=largest),
+    "project_distribution": Case(
+        lambda xp, atoms, logits: project_distribution(xp, atoms, xp.softmax(logits), xp.asarray([-2.0, 0.0, 2.0])),
+        (of_shape("B", 5, numbers=QUARTERS, unique=True), of_shape("B", 5)),
+        differences=False,  # it bends at each atom
+    ),
+    "quantile_huber": Case(
+        lambda xp, quantiles, targets: quantile_huber(xp, quantiles, targets, kappa=0.5),
+        (of_shape("B", 4, numbers=QUARTERS, unique=True), of_shape("B", 3)),
+        differences=False,  # it bends where a quantile meets a target
+    ),
     "huber": Case(lambda xp, x: (huber(xp, x), huber(xp, x, delta=0.25)), (of_shape("T", "B", numbers=WIDE),)),
     "standardize": Case(standardize, (APART,)),
     "standardize, one number": Case(standardize, (of_shape(1, numbers=SMALL),)),

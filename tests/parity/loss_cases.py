@@ -11,7 +11,9 @@ import numpy as np
 from rheos.configuration.run_config import BackendConfig
 from rheos.networks.specs import LSTM, MLP, Heads
 from rheos.runs.context import RunContext
-from rheos.spaces import Spaces
+from rheos.spaces import ObservationAdapter, Spaces
+from rheos_apex.config import DQNConfig, RainbowConfig
+from rheos_apex.roles import learner_spec as replay_learner_spec
 from rheos_ops.distributions import Categorical
 from rheos_ops.minibatches import SHARE, WeightedLoss
 from rheos_ops.q_learning import double_q_targets, dueling_q_values, huber, td_errors
@@ -34,7 +36,47 @@ def ppo(observation_space: gym.Space[Any], action_space: gym.Space[Any], **setti
     return learner_spec(context), spaces
 
 
+def q_learning(
+    observation_space: gym.Space[Any], action_space: gym.Space[Any], config: DQNConfig
+) -> tuple[Any, dict[str, gym.Space[Any]]]:
+    spaces = Spaces(observation_space, action_space)
+    environment = SimpleNamespace(spaces=lambda: spaces)
+    context: Any = RunContext(config, environment, BackendConfig(), num_workers=1, seed=0)
+    spec = replay_learner_spec(context)
+    observed = ObservationAdapter(observation_space, action_space).columns
+    columns: dict[str, gym.Space[Any]] = {}
+    for name, column in observed.items():
+        leaf = SPACES_OF_DTYPES[column.dtype.kind](column.shape)
+        columns |= {name: leaf, f"next_{name}": leaf}
+    columns |= {"actions": action_space, "rewards": SCALAR, "discounts": FRACTION, "weights": FRACTION}
+    noise = {name: array.shape[1:] for name, array in spec.draw_noise(np.random.default_rng(0)).items()}
+    return spec, columns | {name: gym.spaces.Box(-np.inf, np.inf, shape, np.float32) for name, shape in noise.items()}
+
+
+SPACES_OF_DTYPES = {
+    "f": lambda shape: gym.spaces.Box(-np.inf, np.inf, shape, np.float32),
+    "u": lambda shape: gym.spaces.Box(0, 255, shape, np.uint8),
+    "b": gym.spaces.MultiBinary,
+}
+SMALL: Any = {"hidden_sizes": (16, 16), "num_atoms": 7}
+BRANCHES = gym.spaces.MultiDiscrete([2, 3])
+
+
 LEARNERS = {
+    "dqn": {
+        "Discrete": q_learning(NUMBERS, DISCRETE, DQNConfig(**SMALL)),
+        "Discrete, masked": q_learning(MASKED, DISCRETE, DQNConfig(**SMALL)),
+        "not double": q_learning(NUMBERS, DISCRETE, DQNConfig(double=False, **SMALL)),
+        "branches, dueling": q_learning(NUMBERS, BRANCHES, DQNConfig(dueling=True, **SMALL)),
+        "noisy": q_learning(NUMBERS, DISCRETE, DQNConfig(noisy=True, **SMALL)),
+        "image": q_learning(IMAGE, DISCRETE, DQNConfig(num_atoms=7)),
+    },
+    "rainbow": {
+        "Discrete": q_learning(NUMBERS, DISCRETE, RainbowConfig(**SMALL)),
+        "branches": q_learning(NUMBERS, BRANCHES, RainbowConfig(**SMALL)),
+    },
+    "qrdqn": {"branches": q_learning(NUMBERS, BRANCHES, DQNConfig(value_distribution="quantile", **SMALL))},
+    "apex": {"Discrete": q_learning(NUMBERS, DISCRETE, DQNConfig(dueling=True, **SMALL))},
     "ppo": {
         "Discrete": ppo(NUMBERS, DISCRETE),
         "Discrete, masked": ppo(MASKED, DISCRETE),
@@ -46,7 +88,7 @@ LEARNERS = {
         "image": ppo(IMAGE, DISCRETE),
         "shared trunk": ppo(NUMBERS, BOX, shared_trunk=True),
         "normalized": ppo(NUMBERS, DISCRETE, normalize_observations=True, normalize_rewards=True),
-    }
+    },
 }
 """By the name of the algorithm."""
 PROBLEMS = {f"{algorithm}, {name}": given for algorithm, own in LEARNERS.items() for name, given in own.items()}

@@ -30,7 +30,7 @@ for name in sys.argv[1:]:
     networks = backend.build(specs, weights)
     learners.append((backend, networks, Steps(backend, loss, networks)))
 for _ in range(3):  # by turns
-    losses = {steps.step(backend.put(batch), {}, 0.01)["loss"] for backend, _, steps in learners}
+    losses = {float(steps.step(backend.put(batch), {}, 0.01)["loss"]) for backend, _, steps in learners}
     assert max(losses) - min(losses) < 1e-6, losses
 print(*sorted({"torch", "tensorflow"} & set(sys.modules)))
 """

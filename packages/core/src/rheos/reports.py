@@ -42,7 +42,8 @@ class LearnerReport:
     """The reply of `Learner.update`.
 
     `weights` is set when they are due to be published; the actor's host sends them once, so that the
-    driver and everybody else only handles a `Shared`.
+    driver and everybody else only handles a `Shared`. `rows` has what goes back to where the batch came from, a number
+    for each of its rows, such as `ids` and `priorities`.
     """
 
     info: BatchInfo = field(default_factory=BatchInfo)
@@ -50,6 +51,7 @@ class LearnerReport:
     updates: int = 0
     metrics: Mapping[str, float] = field(default_factory=dict)
     weights: Weights | Shared[Weights] | None = None
+    rows: Mapping[str, npt.NDArray[np.generic]] = field(default_factory=dict)
 
     def with_weights(self, weights: Shared[Weights]) -> LearnerReport:
         """Return this report with its weights replaced by the reference that is shared."""
@@ -57,7 +59,8 @@ class LearnerReport:
 
     def to_tree(self) -> Any:
         """Return the fields by name."""
-        return {item.name: getattr(self, item.name) for item in fields(self)} | {"metrics": dict(self.metrics)}
+        tree = {item.name: getattr(self, item.name) for item in fields(self)}
+        return tree | {"metrics": dict(self.metrics), "rows": dict(self.rows)}
 
     @staticmethod
     def from_tree(tree: Any) -> LearnerReport:

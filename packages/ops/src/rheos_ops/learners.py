@@ -23,7 +23,7 @@ from rheos_ops.normalization import NormalizerSpec, RunningMoments
 from rheos_ops.schedules import Constant, Schedule
 
 if TYPE_CHECKING:
-    from rheos.backend import Backend, Loss
+    from rheos.backend import Backend, Loss, Networks
     from rheos.networks.specs import NetworkSpec
     from rheos.runs.context import RunContext
 
@@ -66,6 +66,16 @@ class LearnerSpec:
     """By the name of a Normalizer network: the column whose moments it is set to, after the epochs of each update."""
     publish_every: int = 1
     """Updates from one publication of the weights to the next."""
+
+    @property
+    def targets(self) -> Mapping[str, NetworkSpec]:
+        """Networks that the loss calls and that are not trained."""
+        return {}
+
+    @property
+    def row_metrics(self) -> tuple[str, ...]:
+        """Metrics of the loss that are a number for each row, `[N]`, not a scalar."""
+        return ()
 
 
 def make_learner(context: RunContext[Any], spec: LearnerSpec) -> GradientLearner:
@@ -111,7 +121,8 @@ class GradientLearner:
         self._networks = backend.build(spec.networks, initial, seed=modules_seed)
         self._optimizer = backend.optimizer(spec.optimizer, self._networks)
         loss = spec.loss if part is None else WeightedLoss(spec.loss)
-        self._step = backend.update(loss, self._networks, self._optimizer, max_grad_norm=spec.max_grad_norm)
+        networks = {**self._networks, **self._other_networks(initial, modules_seed)}
+        self._step = backend.update(loss, networks, self._optimizer, max_grad_norm=spec.max_grad_norm)
         self._part = part
         self._generator = generator_for(seed, name, "minibatches")
         self._version = 0
@@ -186,6 +197,10 @@ class GradientLearner:
         self._generator.bit_generator.state = state["generator"]
         for name, moments in self._moments.items():
             moments.load_state_dict(state["moments"][name])
+
+    def _other_networks(self, initial: Mapping[str, npt.NDArray[np.float32]], seed: int) -> Networks:
+        """Build what the loss calls and that is not trained; there is nothing."""
+        return {}
 
     @property
     def _columns(self) -> tuple[str, ...]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from rheos import Batch, LearnerReport, Weights
+from rheos import Batch, LearnerReport, NotReady, Weights
 
-__all__ = ["Learner", "Worker"]
+__all__ = ["Learner", "Replay", "Worker"]
 
 
 class Worker(Protocol):
@@ -30,4 +30,20 @@ class Learner(Protocol):
 
     def weights(self) -> Weights:
         """Return a copy of the weights."""
+        ...
+
+
+class Replay(Protocol):
+    """Keeps experience, and gives samples of it."""
+
+    def add(self, batch: Batch) -> None:
+        """Keep rows, in place of the oldest ones where there is no more room."""
+        ...
+
+    def sample(self) -> Batch | NotReady:
+        """Return a batch of transitions; NotReady before there are enough of them."""
+        ...
+
+    def update_priorities(self, learned: LearnerReport) -> None:
+        """Take the new priorities of rows that were sampled."""
         ...

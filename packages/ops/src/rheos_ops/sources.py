@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from rheos import Actor, ActorGroup, Batch, Published, ShardedStream, Weights, from_actors
-from rheos_ops.roles import Learner, Worker
+from rheos_ops.roles import Learner, Replay, Worker
 
-__all__ = ["newest_weights", "rollouts"]
+__all__ = ["newest_weights", "replays", "rollouts"]
 
 __tracebackhide__ = True
 
@@ -24,6 +24,15 @@ def rollouts(workers: ActorGroup[Worker], newest: WeightsMessage) -> ShardedStre
         newest: what `newest_weights` gives.
     """
     return from_actors(workers, Worker.rollout, first=(Worker.load, newest))
+
+
+def replays(shards: ActorGroup[Replay]) -> ShardedStream[Batch]:
+    """Make a source of samples from replay; shards that do not have enough yet are passed over.
+
+    Args:
+        shards: who keeps the experience.
+    """
+    return from_actors(shards, Replay.sample)
 
 
 def newest_weights(learner: Actor[Learner]) -> WeightsMessage:

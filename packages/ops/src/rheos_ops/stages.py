@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from rheos import Batch, BatchInfo, LearnerReport, Report
+from rheos import ActorGroup, Batch, BatchInfo, LearnerReport, Report
 from rheos.arrays.numpy_namespace import numpy_xp
 from rheos.batches import Columns
 from rheos.errors import ShapeError
@@ -30,6 +30,7 @@ __all__ = [
     "rebatch",
     "report",
     "report_rollout",
+    "report_rollout_of",
 ]
 
 M = TypeVar("M")
@@ -195,6 +196,24 @@ def report(learned: LearnerReport) -> Report:
 def report_rollout(batch: Batch) -> Report:
     """Return what a rollout means for the run, in a branch that does not learn."""
     return Report(env_steps=batch.info.env_steps, agent_steps=batch.info.agent_steps, episodes=batch.info.episodes)
+
+
+def report_rollout_of(workers: ActorGroup[Any]) -> Callable[[Batch], Report]:
+    """Return a function that reports as `report_rollout` does, but episodes of some workers only.
+
+    Args:
+        workers: those whose episodes count, such as the ones that explore least.
+    """
+    return _ReportRollout(frozenset(worker.name for worker in workers))
+
+
+@dataclass(frozen=True)
+class _ReportRollout:
+    names: frozenset[str]
+
+    def __call__(self, batch: Batch) -> Report:
+        reported = report_rollout(batch)
+        return reported if self.names.issuperset(batch.info.sources) else replace(reported, episodes=())
 
 
 @dataclass(frozen=True)

@@ -166,20 +166,24 @@ def freeze(value: Any) -> Any:
         return value
     if kind is Batch:  # what most items are made of
         freeze(value.content)
-    elif kind is dict or isinstance(value, Mapping):
-        for part in value.values():
-            freeze(part)
     elif isinstance(value, np.ndarray):
         array: Any = value
         while isinstance(array, np.ndarray):
             array.flags.writeable = False
             array = array.base
+    elif kind is dict:
+        for part in value.values():
+            if type(part) not in ATOMS:
+                freeze(part)
     elif isinstance(value, list | tuple):
         for part in value:
             freeze(part)
-    else:
-        for name in _field_names(kind):
+    elif names := _field_names(kind):
+        for name in names:
             freeze(getattr(value, name))
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            freeze(part)
     return value
 
 

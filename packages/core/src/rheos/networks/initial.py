@@ -47,6 +47,8 @@ def _initial(
 ) -> npt.NDArray[np.float32]:
     if isinstance(spec, Parameter):
         return np.full(shape, spec.initial, np.float32)
+    if isinstance(spec, MLP) and spec.output_initial is not None and weight.startswith("output/"):
+        return np.full(shape, spec.output_initial, np.float32)
     if weight == "std":
         return np.ones(shape, np.float32)
     if weight == "mean" or weight.endswith("bias"):

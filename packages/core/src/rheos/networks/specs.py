@@ -47,6 +47,8 @@ class MLP:
     output_scale: float = 1.0
     activates_output: bool = False
     """Whether the activation comes after the last layer, too: a trunk that several heads share."""
+    output_initial: float | None = None
+    """What all weights of the last layer start at, in place of an orthogonal kernel and a bias of 0."""
 
 
 NATURE_FILTERS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))

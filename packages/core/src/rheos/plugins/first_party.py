@@ -9,7 +9,7 @@ __all__ = ["EXPORTERS", "PROVIDERS"]
 PROVIDERS: Mapping[str, Mapping[str, str]] = {
     "algorithm": {
         **dict.fromkeys(("ppo", "a2c", "a3c"), "rheos-algos-ppo"),
-        **dict.fromkeys(("dqn", "double_dqn", "apex"), "rheos-algos-apex"),
+        **dict.fromkeys(("dqn", "rainbow", "qrdqn", "apex", "r2d2"), "rheos-algos-apex"),
         **dict.fromkeys(("impala", "appo"), "rheos-algos-impala"),
         **dict.fromkeys(("sac", "td3", "ddpg"), "rheos-algos-sac"),
     },

@@ -257,8 +257,8 @@ class _Trial:
     def _check_moves(self, steps: Steps, agreement: _Agreement) -> None:
         metrics = steps.step(self._batches[0], self._problem.coefficients, 1e-3)
         for name, value in metrics.items():
-            _check_finite(self._report, f"{name} of an update", np.asarray(value))
-        agreement.check("{} of an update", self._report, {name: np.asarray(value) for name, value in metrics.items()})
+            _check_finite(self._report, f"{name} of an update", value)
+        agreement.check("{} of an update", self._report, metrics)
         agreement.check("the gradient of {}", self._report, steps.gradients())
         after = {**self._backend.weights(self._networks), **self._backend.weights(self._frozen)}
         for name, array in self.weights.items():
@@ -276,7 +276,7 @@ class _Trial:
         def fall(learning_rate: float) -> tuple[float, float]:
             steps.reset(self._start)
             before, after = (
-                steps.step(self._batches[0], self._problem.coefficients, learning_rate)["loss"] for _ in range(2)
+                float(steps.step(self._batches[0], self._problem.coefficients, learning_rate)["loss"]) for _ in range(2)
             )
             return before, after
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -57,6 +57,16 @@ class LearnerLike(Protocol):
         """What is done to a batch first."""
         ...
 
+    @property
+    def targets(self) -> Mapping[str, NetworkSpec]:
+        """What the loss calls beside its networks, and leaves as it is."""
+        ...
+
+    @property
+    def row_metrics(self) -> Collection[str]:
+        """Metrics of the loss that are a number for each row, not a scalar."""
+        ...
+
 
 def loss_problem(
     loss: Loss,
@@ -91,8 +101,8 @@ def learner_problem(spec: LearnerLike, given: ColumnSpaces, lead: tuple[int, ...
         return {name: columns[name] for name in spec.columns}
 
     what = f"the learner of {_name_of(spec.loss)}"
-    settings = {"optimizer": spec.optimizer, "prepare": spec.prepare}
-    return _problem(what, spec.loss, spec.networks, numbers, draw, **settings)
+    settings = {"optimizer": spec.optimizer, "prepare": spec.prepare, "frozen": spec.targets}
+    return _problem(what, spec.loss, spec.networks, numbers, draw, spec.row_metrics, lead, **settings)
 
 
 def _name_of(loss: Loss) -> str:
@@ -106,6 +116,8 @@ def _problem(
     networks: Mapping[str, NetworkSpec],
     coefficients: Mapping[str, float],
     draw: Callable[[np.random.Generator], Columns],
+    row_metrics: Collection[str] = (),
+    lead: tuple[int, ...] = (),
     **settings: Any,
 ) -> Problem:
     def function(xp: ArrayNamespace, networks: Networks, batch: Mapping[str, Array]) -> dict[str, Array]:
@@ -114,8 +126,9 @@ def _problem(
 
     def complaints(outputs: Outputs) -> Complaints:
         for name, output in outputs.items():
-            if output.shape != ():
-                yield name, f"the shape {output.shape}", "a scalar"
+            expected = lead if name in row_metrics else ()
+            if output.shape != expected:
+                yield name, f"the shape {output.shape}", f"the shape {expected}" if expected else "a scalar"
             elif output.dtype != np.float32:
                 yield name, f"the dtype {output.dtype}", "float32"
 

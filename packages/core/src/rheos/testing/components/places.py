@@ -94,12 +94,9 @@ class Steps:
         self._backend.load(self._networks, weights)
         self._optimizer.load_state_dict(self._fresh)
 
-    def step(
-        self, batch: Mapping[str, Array], coefficients: Mapping[str, float], learning_rate: float
-    ) -> dict[str, float]:
+    def step(self, batch: Mapping[str, Array], coefficients: Mapping[str, float], learning_rate: float) -> _Arrays:
         """Take a step on a native batch; return its metrics, `loss` and `grad_norm` as they were before it."""
-        metrics = self._update(batch, {**coefficients, "learning_rate": learning_rate})
-        return {name: float(value) for name, value in self._backend.get(metrics).items()}
+        return self._backend.get(self._update(batch, {**coefficients, "learning_rate": learning_rate}))
 
     def gradients(self) -> _Arrays:
         """Return the gradients of the last step whose `grad_norm` was finite, by the names of the weights."""
