@@ -1,0 +1,1 @@
+"""The configuration files of rheos-algos-apex, found by Hydra and never imported by Rheos."""

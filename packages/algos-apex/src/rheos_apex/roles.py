@@ -1,0 +1,220 @@
+"""The actors of the family: workers that act, shards that keep replay, and a learner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from rheos import Actor, ActorGroup
+from rheos.backend import Adam
+from rheos.errors import ConfigError
+from rheos.runs.context import RunContext
+from rheos_apex.config import ApexConfig, DQNConfig, QLearningConfig
+from rheos_apex.losses import NOISE, TARGET_NOISE, QLearningLoss, columns_of
+from rheos_apex.noisy import draw_factors
+from rheos_apex.policy import q_policy
+from rheos_apex.q_network import q_network
+from rheos_ops.replay.shard import ReplayShard
+from rheos_ops.replay_learner import ReplayLearner, ReplayLearnerSpec, make_replay_learner
+from rheos_ops.roles import Learner, Replay, Worker
+from rheos_ops.schedules import Linear
+from rheos_ops.workers import RolloutWorker
+
+__all__ = ["ApexRoles", "DQNRoles", "apex_roles", "dqn_roles", "learner_spec"]
+
+
+@dataclass(frozen=True)
+class DQNRoles:
+    """Who takes part in DQN."""
+
+    workers: ActorGroup[Worker]
+    shards: ActorGroup[Replay]
+    learner: Actor[Learner]
+    round_steps: int
+    """Steps of all environments of all workers in one rollout of each."""
+
+
+@dataclass(frozen=True)
+class ApexRoles:
+    """Who takes part in Ape-X."""
+
+    workers: ActorGroup[Worker]
+    """The first one explores least."""
+    shards: ActorGroup[Replay]
+    learner: Actor[Learner]
+
+
+def dqn_roles(context: RunContext[DQNConfig]) -> DQNRoles:
+    """Describe the actors of DQN; none is started.
+
+    Raises:
+        ConfigError: if a setting changes over the run, and nothing says how long the run is, or if settings
+            contradict each other.
+    """
+    _check(context)
+    config = context.config
+    round_steps = context.num_workers * context.environment.config.num_envs * config.rollout_steps
+    return DQNRoles(
+        workers=ActorGroup("rollout", context.num_workers, partial(_make_dqn_worker, context)),
+        shards=ActorGroup("replay", config.replay_shards, partial(_make_shard, context)),
+        learner=Actor("learner", partial(_make_dqn_learner, context, round_steps)),
+        round_steps=round_steps,
+    )
+
+
+def apex_roles(context: RunContext[ApexConfig]) -> ApexRoles:
+    """Describe the actors of Ape-X; none is started.
+
+    Raises:
+        ConfigError: as `dqn_roles` does.
+    """
+    _check(context)
+    return ApexRoles(
+        workers=ActorGroup("rollout", context.num_workers, partial(_make_apex_worker, context)),
+        shards=ActorGroup("replay", context.config.replay_shards, partial(_make_shard, context)),
+        learner=Actor("learner", partial(_make_apex_learner, context)),
+    )
+
+
+def learner_spec(context: RunContext[QLearningConfig], *, publish_every: int = 1) -> ReplayLearnerSpec:
+    """Return what the family says of its learner."""
+    config = context.config
+    acts = q_network(context.environment.spaces(), config)
+    return ReplayLearnerSpec(
+        networks=acts.networks,
+        loss=QLearningLoss(acts, config.double),
+        columns=columns_of(acts),
+        learning_rate=config.learning_rate,
+        optimizer=Adam(epsilon=config.adam_epsilon),
+        max_grad_norm=config.max_grad_norm,
+        publish_every=publish_every,
+        target_update_every=config.target_update_every,
+        target_tau=config.target_tau,
+        draw_noise=partial(_draw_noise, acts.num_factors),
+    )
+
+
+@dataclass(frozen=True)
+class DecayingEpsilons:
+    """The same share of random actions in all environments, which falls as the run goes on.
+
+    A worker knows its own steps alone, and takes the others to have made as many.
+    """
+
+    schedule: Linear
+    num_workers: int
+    num_envs: int
+
+    def __call__(self, env_steps: int) -> npt.NDArray[np.float32]:
+        """Return the shares after so many steps of one worker, `[B]`."""
+        return np.full(self.num_envs, self.schedule(env_steps * self.num_workers), np.float32)
+
+
+@dataclass(frozen=True)
+class ConstantEpsilons:
+    """A share of random actions for each environment of a worker, from the first that explores least."""
+
+    epsilons: tuple[float, ...]
+
+    def __call__(self, env_steps: int) -> npt.NDArray[np.float32]:
+        """Return the shares, `[B]`."""
+        return np.array(self.epsilons, np.float32)
+
+
+def apex_epsilons(base: float, exponent: float, count: int) -> tuple[float, ...]:
+    """Return the share of random actions in each of all environments, the least first.
+
+    Source:
+        Horgan et al. 2018, arXiv:1803.00933, section 4.1: εᵢ = ε to the power of 1 + α i / (N - 1); the paper counts
+        from the one that explores most.
+
+    Example:
+        >>> [round(epsilon, 4) for epsilon in apex_epsilons(0.4, 7.0, 3)]
+        [0.0007, 0.0162, 0.4]
+        >>> apex_epsilons(0.4, 7.0, 1)
+        (0.4,)
+    """
+    fractions = [index / (count - 1) for index in reversed(range(count))] if count > 1 else [0.0]
+    return tuple(base ** (1.0 + exponent * fraction) for fraction in fractions)
+
+
+def _make_dqn_worker(context: RunContext[DQNConfig], index: int) -> RolloutWorker:
+    config = context.config
+    schedule = Linear(config.initial_epsilon, config.final_epsilon, config.exploration_steps)
+    return RolloutWorker(
+        context,
+        q_policy(context.environment.spaces(), config),
+        index=index,
+        rollout_steps=config.rollout_steps,
+        gives_next_observations=True,
+        epsilons=DecayingEpsilons(schedule, context.num_workers, context.environment.config.num_envs),
+    )
+
+
+def _make_apex_worker(context: RunContext[ApexConfig], index: int) -> RolloutWorker:
+    config, num_envs = context.config, context.environment.config.num_envs
+    epsilons = apex_epsilons(config.epsilon_base, config.epsilon_exponent, context.num_workers * num_envs)
+    return RolloutWorker(
+        context,
+        q_policy(context.environment.spaces(), config, gives_values=config.prioritized),
+        index=index,
+        rollout_steps=config.rollout_steps,
+        gives_next_observations=True,
+        epsilons=ConstantEpsilons(epsilons[index * num_envs : (index + 1) * num_envs]),
+    )
+
+
+def _make_shard(context: RunContext[QLearningConfig], index: int) -> ReplayShard:
+    config = context.config
+    shards = config.replay_shards
+    importance: float | Linear = config.importance_exponent
+    if config.final_importance_exponent is not None:
+        assert context.total_env_steps is not None  # `_check` has seen to it
+        steps = max(context.total_env_steps // shards, 1)
+        importance = Linear(config.importance_exponent, config.final_importance_exponent, steps)
+    return ReplayShard(
+        name=f"replay-{index}",
+        seed=context.seed,
+        capacity=-(-config.replay_steps // shards),
+        capacity_bytes=None if config.replay_bytes is None else config.replay_bytes // shards,
+        learning_starts=-(-config.learning_starts // shards),
+        batch_size=config.batch_size,
+        priority_exponent=config.priority_exponent if config.prioritized else 0.0,
+        importance_exponent=importance,
+    )
+
+
+def _make_dqn_learner(context: RunContext[DQNConfig], round_steps: int) -> ReplayLearner:
+    updates = max(int(context.config.updates_per_step * round_steps), 1)  # between two rounds; nobody acts before
+    return make_replay_learner(context, learner_spec(context, publish_every=updates))
+
+
+def _make_apex_learner(context: RunContext[ApexConfig]) -> ReplayLearner:
+    return make_replay_learner(context, learner_spec(context, publish_every=context.config.publish_every))
+
+
+def _draw_noise(num_factors: int, generator: np.random.Generator) -> Mapping[str, npt.NDArray[np.float32]]:
+    names = (NOISE, TARGET_NOISE) if num_factors else ()
+    return {name: draw_factors(generator, 1, num_factors) for name in names}
+
+
+def _check(context: RunContext[QLearningConfig]) -> None:
+    config = context.config
+    if config.final_importance_exponent is not None and context.total_env_steps is None:
+        raise ConfigError(
+            f"algo.final_importance_exponent: got {config.final_importance_exponent:g}, but nothing says when it is "
+            "reached: set stop.env_steps, or algo.final_importance_exponent=null."
+        )
+    if not config.value_min < config.value_max:
+        raise ConfigError(
+            f"algo.value_min: got {config.value_min:g}, expected less than algo.value_max={config.value_max:g}."
+        )
+    if config.learning_starts > config.replay_steps:
+        raise ConfigError(
+            f"algo.learning_starts: got {config.learning_starts}, expected at most algo.replay_steps="
+            f"{config.replay_steps}: so many are never there at a time."
+        )
