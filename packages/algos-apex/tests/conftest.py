@@ -13,13 +13,13 @@ from rheos.runs.context import RunContext
 def context():
     """Make the context of a run on CartPole."""
 
-    def make(config, *, num_workers=1, num_envs=2, total_env_steps=None, seed=0, env="CartPole-v1"):
+    def make(config, *, num_workers=1, num_envs=2, total_env_steps=None):
         return RunContext(
             config=config,
-            environment=GymEnvironment(EnvironmentConfig(id=env, num_envs=num_envs)),
+            environment=GymEnvironment(EnvironmentConfig(id="CartPole-v1", num_envs=num_envs)),
             backend=BackendConfig(),
             num_workers=num_workers,
-            seed=seed,
+            seed=0,
             total_env_steps=total_env_steps,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from rheos.errors import ConfigError
@@ -39,3 +40,22 @@ def test_settings_that_contradict_each_other_are_refused_before_anything_starts(
     for config, roles in ((DQNConfig(**settings), dqn_roles), (ApexConfig(**settings), apex_roles)):
         with pytest.raises(ConfigError, match=message):
             roles(context(config))
+
+
+def test_the_environments_of_apex_explore_each_in_its_own_way(context):
+    config = ApexConfig(epsilon_base=0.4, epsilon_exponent=7.0)
+    roles = apex_roles(context(config, num_workers=2, num_envs=2))
+
+    epsilons = [worker.factory()._epsilons(0) for worker in roles.workers]
+
+    wanted = [0.4 ** (1 + 7 * index / 3) for index in (3, 2, 1, 0)]
+    np.testing.assert_allclose(np.concatenate(epsilons), wanted, rtol=1e-6)
+
+
+def test_the_environments_of_dqn_explore_less_and_less_by_the_steps_of_all_workers(context):
+    config = DQNConfig(initial_epsilon=1.0, final_epsilon=0.2, exploration_steps=1000)
+    worker = dqn_roles(context(config, num_workers=4)).workers[1].factory()
+
+    assert [[1.0] * 2, [pytest.approx(0.6)] * 2, [pytest.approx(0.2)] * 2] == [
+        worker._epsilons(steps).tolist() for steps in (0, 125, 10_000)
+    ]

@@ -216,7 +216,7 @@ def learner(**changes):
         "optimizer": SGD(),
         "prepare": standardized,
     }
-    return SimpleNamespace(**{**settings, **changes})
+    return SimpleNamespace(**{**settings, "targets": {}, "row_metrics": (), **changes})
 
 
 def policy_gradient(xp, networks, batch, coefficients):

@@ -121,7 +121,8 @@ class GradientLearner:
         self._networks = backend.build(spec.networks, initial, seed=modules_seed)
         self._optimizer = backend.optimizer(spec.optimizer, self._networks)
         loss = spec.loss if part is None else WeightedLoss(spec.loss)
-        networks = {**self._networks, **self._other_networks(initial, modules_seed)}
+        others = self._other_networks(initial, modules_seed)
+        networks = {**self._networks, **others} if others else self._networks
         self._step = backend.update(loss, networks, self._optimizer, max_grad_norm=spec.max_grad_norm)
         self._part = part
         self._generator = generator_for(seed, name, "minibatches")

@@ -1,4 +1,4 @@
-"""The meaning of the dataflows: in which order actors hear what, and how often."""
+"""The meaning of the dataflows of DQN and Ape-X: in which order actors hear what, and how often."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 from rheos import Actor, ActorGroup, concurrently, run
+from rheos.configuration.run_config import BackendConfig, EnvironmentConfig
+from rheos.environments.gym import GymEnvironment
+from rheos.runs.context import RunContext
 from rheos.testing.fakes import fake_group
 from rheos_apex.config import ApexConfig, DQNConfig
 from rheos_apex.flow import apex, dqn
@@ -16,6 +19,17 @@ from rheos_apex.roles import apex_roles, dqn_roles
 from rheos_ops.replay.shard import ReplayShard
 
 SMALL = {"hidden_sizes": (8,), "batch_size": 4, "rollout_steps": 4, "learning_starts": 8, "replay_steps": 200}
+
+
+@pytest.fixture
+def context():
+    """Make the context of a run on CartPole."""
+
+    def make(config, *, num_workers=1, num_envs=2):
+        environment = GymEnvironment(EnvironmentConfig(id="CartPole-v1", num_envs=num_envs))
+        return RunContext(config, environment, BackendConfig(), num_workers=num_workers, seed=0)
+
+    return make
 
 
 class SpyShard(ReplayShard):
@@ -136,25 +150,6 @@ def test_apex_reports_the_episodes_of_the_workers_that_explore_least(context):
     assert sum(report.env_steps for report in rollouts) > 1000
     assert sum(len(report.episodes) > 0 for report in rollouts) < sum(report.env_steps > 0 for report in rollouts) / 3
     assert any(report.episodes for report in rollouts)
-
-
-def test_the_environments_of_apex_explore_each_in_its_own_way(context):
-    config = ApexConfig(epsilon_base=0.4, epsilon_exponent=7.0)
-    roles = apex_roles(context(config, num_workers=2, num_envs=2))
-
-    epsilons = [worker.factory()._epsilons(0) for worker in roles.workers]
-
-    wanted = [0.4 ** (1 + 7 * index / 3) for index in (3, 2, 1, 0)]
-    np.testing.assert_allclose(np.concatenate(epsilons), wanted, rtol=1e-6)
-
-
-def test_the_environments_of_dqn_explore_less_and_less_by_the_steps_of_all_workers(context):
-    config = DQNConfig(initial_epsilon=1.0, final_epsilon=0.2, exploration_steps=1000)
-    worker = dqn_roles(context(config, num_workers=4)).workers[1].factory()
-
-    assert [[1.0] * 2, [pytest.approx(0.6)] * 2, [pytest.approx(0.2)] * 2] == [
-        worker._epsilons(steps).tolist() for steps in (0, 125, 10_000)
-    ]
 
 
 def test_two_dqns_in_one_flow_share_no_clock_counter_or_target(context):
