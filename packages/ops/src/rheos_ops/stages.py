@@ -23,6 +23,7 @@ __all__ = [
     "EverySteps",
     "JoinedColumns",
     "Rebatch",
+    "ReportRollout",
     "concat",
     "discounted_returns",
     "estimate_advantages",
@@ -198,20 +199,24 @@ def report_rollout(batch: Batch) -> Report:
     return Report(env_steps=batch.info.env_steps, agent_steps=batch.info.agent_steps, episodes=batch.info.episodes)
 
 
-def report_rollout_of(workers: ActorGroup[Any]) -> Callable[[Batch], Report]:
+def report_rollout_of(workers: ActorGroup[Any]) -> ReportRollout:
     """Return a function that reports as `report_rollout` does, but episodes of some workers only.
 
     Args:
         workers: those whose episodes count, such as the ones that explore least.
     """
-    return _ReportRollout(frozenset(worker.name for worker in workers))
+    return ReportRollout(frozenset(worker.name for worker in workers))
 
 
 @dataclass(frozen=True)
-class _ReportRollout:
+class ReportRollout:
+    """The stage that `report_rollout_of` makes."""
+
     names: frozenset[str]
+    """Of the workers whose episodes count."""
 
     def __call__(self, batch: Batch) -> Report:
+        """Return what a rollout means for the run; only these workers' episodes are among it."""
         reported = report_rollout(batch)
         return reported if self.names.issuperset(batch.info.sources) else replace(reported, episodes=())
 
