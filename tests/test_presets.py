@@ -1,4 +1,4 @@
-"""The presets of PPO reach what their first line says: slow, several seeds, as a user would start them."""
+"""The presets reach what their first line says: slow, several seeds, as a user would start them."""
 
 from __future__ import annotations
 
@@ -66,3 +66,12 @@ def test_pong_runs_from_pixels(tmp_path):
     assert status["updates"] >= 2
     assert status["episode_return_mean"] is None or -21 <= status["episode_return_mean"] <= 21
     assert math.isfinite(status["wall_s"])
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_dqn_solves_cartpole_within_300_000_steps(tmp_path, seed):
+    """The threshold of CartPole-v1: a mean return of 475 over the last 100 episodes."""
+    status = trained(tmp_path / "run", "exp=dqn-cartpole", f"seed={seed}")
+
+    assert status["episode_return_mean"] >= 475
+    assert status["env_steps"] <= 300_000

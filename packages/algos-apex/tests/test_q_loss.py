@@ -27,7 +27,8 @@ class Table:
 
 
 def loss_of(online, target, batch, *, is_double=True, action=DISCRETE, **settings):
-    acts = q_network(Spaces(NUMBERS, action), DQNConfig(hidden_sizes=(), huber_delta=100.0, **settings))
+    config = DQNConfig(**{"hidden_sizes": (), "huber_delta": 100.0, **settings})
+    acts = q_network(Spaces(NUMBERS, action), config)
     columns = {name: np.asarray(column) for name, column in batch.items()}
     for name in ("observations", "next_observations"):
         columns[name] = columns[name].astype(np.float32)[:, None]
@@ -56,6 +57,14 @@ def test_with_double_the_network_that_learns_chooses_and_the_target_values(is_do
     assert loss == pytest.approx(0.5 * error**2)
     assert [pytest.approx(abs(error))] == metrics["priorities"].tolist()
     assert metrics["q_values"] == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize(("huber_delta", "loss"), [(None, 0.5 * 13.0**2), (2.0, 2.0 * (13.0 - 1.0))])
+def test_large_errors_count_as_squares_or_linearly(huber_delta, loss):
+    found, metrics = loss_of([(0.0, 3.0), (5.0, 4.0)], [(0.0, 0.0), (30.0, 0.0)], ONE, huber_delta=huber_delta)
+
+    assert found == pytest.approx(loss)  # the error is 1 + 0.5 * 30 - 3
+    assert metrics["priorities"][0] == pytest.approx(13.0)
 
 
 def test_what_terminated_has_no_value_after_it():

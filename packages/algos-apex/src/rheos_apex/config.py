@@ -63,8 +63,11 @@ class QLearningConfig:
     max_grad_norm: float | None = setting(
         10.0, exclusive_minimum=0.0, help="gradients are scaled down to this global norm; null leaves them"
     )
-    huber_delta: float = setting(
-        1.0, exclusive_minimum=0.0, unit="return", help="errors beyond it count linearly, not as squares"
+    huber_delta: float | None = setting(
+        None,
+        exclusive_minimum=0.0,
+        unit="return",
+        help="errors beyond it count linearly, which suits clipped rewards; null: squares, and 1 for quantiles",
     )
     target_update_every: int = setting(
         500, minimum=1, unit="updates", help="updates of the learner between two moves of the target network"

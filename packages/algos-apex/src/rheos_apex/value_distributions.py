@@ -57,9 +57,10 @@ class ValueDistribution(Protocol):
 
 @dataclass(frozen=True)
 class MeanValues:
-    """The mean alone, by the Huber loss of the TD error; a row is as wrong as the error is large."""
+    """The mean alone, by the square of the TD error or its Huber loss; a row is as wrong as the error is large."""
 
-    huber_delta: float = 1.0
+    huber_delta: float | None = None
+    """None: the square."""
 
     @property
     def num_outputs(self) -> int:
@@ -79,9 +80,10 @@ class MeanValues:
         return xp.expand_dims(rewards, axis=-1) + xp.expand_dims(discounts, axis=-1) * described
 
     def losses(self, xp: ArrayNamespace, outputs: Array, targets: Array) -> tuple[Array, Array]:
-        """Return the Huber loss and the size of the TD error."""
-        errors = (targets - outputs)[:, 0]
-        return huber(xp, errors, delta=self.huber_delta), xp.abs(xp.stop_gradient(errors))
+        """Return half the square or the Huber loss, and the size of the TD error."""
+        errors, delta = (targets - outputs)[:, 0], self.huber_delta
+        losses = 0.5 * xp.square(errors) if delta is None else huber(xp, errors, delta=delta)
+        return losses, xp.abs(xp.stop_gradient(errors))
 
 
 @dataclass(frozen=True)
@@ -167,5 +169,5 @@ def value_distribution_of(config: QLearningConfig) -> ValueDistribution:
     if config.value_distribution == "categorical":
         return CategoricalValues(config.num_atoms, config.value_min, config.value_max)
     if config.value_distribution == "quantile":
-        return QuantileValues(config.num_atoms, config.huber_delta)
+        return QuantileValues(config.num_atoms, config.huber_delta or 1.0)
     return MeanValues(config.huber_delta)
