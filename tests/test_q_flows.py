@@ -8,7 +8,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from rheos import Actor, ActorGroup, concurrently, run
+from rheos import Actor, ActorGroup, Placement, concurrently, run
 from rheos.configuration.run_config import BackendConfig, EnvironmentConfig
 from rheos.environments.gym import GymEnvironment
 from rheos.runs.context import RunContext
@@ -185,3 +185,26 @@ def test_two_dqns_in_one_flow_share_no_clock_counter_or_target(context):
         assert moved
         np.testing.assert_array_equal(start, never["targets"][name])
         assert not np.array_equal(start, never["weights"][name])
+
+
+@pytest.mark.slow
+def test_on_ray_no_batch_of_apex_comes_to_the_driver(context, monkeypatch):
+    """Batches of 4,096 transitions are above 100 KiB, so they stay where they are made unless someone reads them."""
+    from rheos_ray.config import RayConfig
+    from rheos_ray.executor import RayExecutor
+
+    fetched = []
+    monkeypatch.setattr("rheos_ray.messages.fetched", fetched.append)
+    config = ApexConfig(**{**SMALL, "batch_size": 4_096})
+    roles = apex_roles(context(config, num_workers=2))
+    roles = replace(roles, learner=replace(roles.learner, placement=Placement.REMOTE))
+    executor = RayExecutor(RayConfig(workers=2, address="local"))
+
+    try:
+        with run(apex(roles, config), executor) as flow:
+            updates = sum(report.updates for report in islice(flow, 200))
+    finally:
+        executor.close()
+
+    assert updates > 5
+    assert [] == fetched

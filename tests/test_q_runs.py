@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from killed_runs import train_and_kill
 
 import rheos
 from rheos.errors import SpaceError
@@ -40,20 +39,6 @@ both_flows = pytest.mark.parametrize(
     ids=ALGORITHMS,
 )
 """What differs in the flow in every run of the tests, what differs in the loss alone in the slow ones."""
-
-KILLED = """
-import json, os, signal
-import rheos
-
-class Killer:
-    @rheos.hookimpl
-    def rheos_report(self, row):
-        if row["env_steps"] >= {at}:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-settings = json.loads({settings!r})
-rheos.train(settings.pop("algo"), run_dir={run_dir!r}, observers=[Killer()], **settings)
-"""
 
 
 def settings_of(algo, *, env_steps=1_500, seed=1, workers=2, **others):
@@ -128,10 +113,7 @@ def test_updates_give_the_same_weights_everywhere(tmp_path, algo, backend, mode)
 def test_a_run_that_is_killed_and_resumed_is_the_one_that_never_was(tmp_path, algo):
     """Case 14, replay included, which is full and overwritten before the kill."""
     settings = settings_of(algo, env_steps=2_400, checkpoint={"every_steps": 500}, logger={"every_steps": 100})
-    script = KILLED.format(at=1_800, settings=json.dumps(settings), run_dir=str(tmp_path / "cut"))
-
-    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=240)
-    assert -signal.SIGKILL == process.returncode, process.stderr
+    train_and_kill(tmp_path / "cut", settings, at=1_800)
     resumed = rheos.resume(tmp_path / "cut")
 
     given = dict(settings)
@@ -140,14 +122,19 @@ def test_a_run_that_is_killed_and_resumed_is_the_one_that_never_was(tmp_path, al
     assert whole.env_steps == resumed.env_steps
 
 
-def test_replay_is_written_once_and_linked_from_checkpoint_to_checkpoint(tmp_path):
+def test_replay_is_written_once_and_linked_from_checkpoint_to_checkpoint(tmp_path, monkeypatch):
+    monkeypatch.setattr("rheos_ops.replay.storage._SEGMENT_BYTES", 4096)
     algo = {**DQN, "replay_steps": 5_000}
     trained(tmp_path / "run", algo, env_steps=1_800, checkpoint={"every_steps": 600})
 
-    names = sorted((tmp_path / "run" / "checkpoints").iterdir(), key=lambda path: int(path.name))
-    files = [{path.name: os.stat(path).st_ino for path in name.glob("segments/*/*")} for name in names]
+    checkpoints = sorted((tmp_path / "run" / "checkpoints").iterdir(), key=lambda path: int(path.name))
+    files = [{path.name: os.stat(path).st_ino for path in each.glob("segments/*/*")} for each in checkpoints]
     assert len(files) >= 3
-    assert all(files)
+    for earlier, later in pairwise(files):
+        shared = earlier.keys() & later.keys()
+        assert len(shared) >= len(earlier) - 1  # all but the newest, which was not full yet
+        assert len(shared) > 3
+        assert all(earlier[name] == later[name] for name in shared)
 
 
 def test_what_cannot_be_compared_action_by_action_is_refused(tmp_path):

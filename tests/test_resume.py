@@ -6,12 +6,11 @@ import csv
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from killed_runs import resume_and_kill, train_and_kill
 
 import rheos
 import rheos_ops.workers
@@ -52,20 +51,6 @@ SETTINGS = {
 no_episode_may_end = pytest.mark.filterwarnings("ignore:no episode ended between two checkpoints")
 """For environments with episodes that are longer than what passes here between two checkpoints."""
 
-KILLED = """
-import json, os, signal, sys
-import rheos
-
-class Killer:
-    @rheos.hookimpl
-    def rheos_report(self, row):
-        if row["env_steps"] >= {at}:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-settings = json.loads({settings!r})
-{call}
-"""
-
 
 @pytest.fixture(scope="module")
 def without_pictures():
@@ -83,18 +68,6 @@ def quickly(without_pictures, monkeypatch):
 def trained(run_dir, *, observers=(), **changes):
     settings = {**SETTINGS, **changes}
     return rheos.train(settings.pop("algo"), run_dir=run_dir, observers=observers, **settings)
-
-
-def killed(run_dir, *, at, is_resumed=False, **changes):
-    """Train in a process that is killed, with SIGKILL, when it writes a row of at least so many env steps."""
-    settings = json.dumps({**SETTINGS, **changes})
-    train = f"rheos.train(settings.pop('algo'), run_dir={str(run_dir)!r}, observers=[Killer()], **settings)"
-    resume = f"rheos.resume({str(run_dir)!r}, observers=[Killer()])"
-    script = KILLED.format(at=at, settings=settings, call=resume if is_resumed else train)
-
-    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
-
-    assert -signal.SIGKILL == process.returncode, process.stderr
 
 
 class Failing:
@@ -144,7 +117,7 @@ def tensorboard_steps(run_dir):
 
 def test_a_run_that_was_killed_ends_with_the_same_weights_and_measurements(tmp_path):
     uncut = trained(tmp_path / "uncut")
-    killed(tmp_path / "cut", at=1_100)
+    train_and_kill(tmp_path / "cut", SETTINGS, at=1_100)
     assert "running" == state_of(tmp_path / "cut")
 
     result = rheos.resume(tmp_path / "cut")
@@ -163,8 +136,8 @@ def test_a_run_that_was_killed_ends_with_the_same_weights_and_measurements(tmp_p
 def test_a_run_that_was_killed_at_any_time_ends_with_the_same_weights(tmp_path, seed, env, vectorization):
     settings = {"env": {"id": env, "num_envs": 3, "vectorization": vectorization}, "seed": seed}
     uncut = trained(tmp_path / "uncut", **settings)
-    killed(tmp_path / "cut", at=900 + 200 * seed, **settings)
-    killed(tmp_path / "cut", at=1_700 + 200 * seed, is_resumed=True)
+    train_and_kill(tmp_path / "cut", {**SETTINGS, **settings}, at=900 + 200 * seed)
+    resume_and_kill(tmp_path / "cut", at=1_700 + 200 * seed)
 
     result = rheos.resume(tmp_path / "cut")
 

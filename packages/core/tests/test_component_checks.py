@@ -476,6 +476,30 @@ def test_a_target_network_that_moves_is_told(with_backend):
         check_component(towards_a_target, frozen={"target": MLP(2, 1, ())}, modes=("eager",), **GIVEN)
 
 
+def of_each_row(xp, networks, batch, coefficients):
+    loss, metrics = policy_gradient(xp, networks, batch, coefficients)
+    shift = networks["target"](batch["observations"])[..., 0]
+    return loss + 0.0 * xp.mean(shift), {**metrics, "wrong": batch["advantages"] * batch["advantages"] + shift}
+
+
+def test_a_learner_may_have_a_target_and_a_number_for_each_row():
+    spec = learner(loss=of_each_row, targets={"target": MLP(3, 1, ())}, row_metrics=("wrong",))
+
+    check_component(spec, Spaces(numbers(3), spaces.Discrete(2)), lead=(4,), modes=("eager",))
+
+
+@pytest.mark.parametrize(
+    ("row_metrics", "message"),
+    [((), r"wrong: got the shape \(4,\), expected a scalar"), (("wrong", "entropy"), r"entropy: got the shape \(\)")],
+    ids=["not said", "not given"],
+)
+def test_a_metric_of_the_wrong_shape_is_told(row_metrics, message):
+    spec = learner(loss=of_each_row, targets={"target": MLP(3, 1, ())}, row_metrics=row_metrics)
+
+    with pytest.raises(ComponentFailure, match=message):
+        check_component(spec, Spaces(numbers(3), spaces.Discrete(2)), lead=(4,), modes=("eager",))
+
+
 def ignoring(xp, networks, batch, coefficients):
     return squared_error(xp, {"value": lambda x: xp.stop_gradient(x[..., :1])}, batch, coefficients)
 

@@ -190,8 +190,12 @@ def test_a_state_of_another_capacity_is_refused():
 
 def test_a_segment_is_a_copy():
     shard = saved()
-    for name in shard.segments():
-        freeze(shard.segment(name))
+    given = [freeze(shard.segment(name)) for name in shard.segments()]
+    before = [{name: array.copy() for name, array in segment.items()} for segment in given]
 
     for _ in range(9):
-        shard.add(batch_of([12, 12], np.random.default_rng(0)))
+        shard.add(batch_of([12, 12], np.random.default_rng(0)))  # into the same places, which stay writable
+
+    for segment, kept in zip(given, before, strict=True):
+        for name, array in kept.items():
+            np.testing.assert_array_equal(array, segment[name])
