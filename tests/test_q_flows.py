@@ -45,10 +45,11 @@ class SpyShard(ReplayShard):
             priority_exponent=0.6,
             importance_exponent=0.4,
         )
-        self.given, self.told, self.events = [], [], []
+        self.given, self.told, self.events, self.versions = [], [], [], []
 
     def add(self, batch):
         self.events.append("add")
+        self.versions.append(batch.info.version_max)
         super().add(batch)
 
     def sample(self):
@@ -98,6 +99,21 @@ def test_dqn_owes_nothing_for_the_time_before_learning_starts(context):
 
     assert [0, 0, 0, 0, 1, 1, 0, 1, 1, 0] == updates  # the fourth round brings the 32nd transition
     assert ["add"] == [event for event in shard.events if event != "not ready"][:1]
+
+
+@pytest.mark.parametrize(("updates_per_step", "behind"), [(0.25, [0]), (0.375, [0]), (0.3, [0, 1])])
+def test_a_round_of_dqn_acts_with_what_was_learned_before_it(context, updates_per_step, behind):
+    """Weights are published every so many updates; where a round has a broken number of them, one may come later."""
+    config = DQNConfig(updates_per_step=updates_per_step, **SMALL)
+    shard = SpyShard(0, learning_starts=1)
+    roles = replace(dqn_roles(context(config)), shards=fake_group("replay", [shard]))
+
+    with run(dqn(roles, config)) as flow:
+        updates_of(flow, 40)
+
+    learned = [shard.events[:place].count("sample") for place, event in enumerate(shard.events) if event == "add"]
+    assert len(learned) > 5
+    assert set(behind) >= {updates - acted for updates, acted in zip(learned, shard.versions, strict=True)}
 
 
 def test_what_was_learned_goes_to_the_shard_that_the_batch_came_from(context):

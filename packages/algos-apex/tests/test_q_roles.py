@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -40,6 +42,22 @@ def test_settings_that_contradict_each_other_are_refused_before_anything_starts(
     for config, roles in ((DQNConfig(**settings), dqn_roles), (ApexConfig(**settings), apex_roles)):
         with pytest.raises(ConfigError, match=message):
             roles(context(config))
+
+
+def test_several_processes_of_one_learner_are_refused_before_anything_starts(context):
+    for config, roles in ((DQNConfig(), dqn_roles), (ApexConfig(), apex_roles)):
+        of_one = context(config)
+        with pytest.raises(ConfigError, match=r"backend\.processes: got 2, expected 1"):
+            roles(replace(of_one, backend=replace(of_one.backend, processes=2)))
+
+
+def test_replay_that_cannot_hold_what_comes_at_once_is_refused_before_anything_starts(context):
+    """Of 2 workers with 2 environments each; a shard gets a round of all workers in DQN, and a rollout in Ape-X."""
+    few = {"rollout_steps": 10, "n_step": 3, "learning_starts": 0, "replay_shards": 2}
+    for config, roles, least in ((DQNConfig, dqn_roles, 52), (ApexConfig, apex_roles, 26)):
+        roles(context(config(**few, replay_steps=2 * least), num_workers=2))
+        with pytest.raises(ConfigError, match=rf"got {2 * least - 1}, expected at least {2 * least}: each of 2 shards"):
+            roles(context(config(**few, replay_steps=2 * least - 1), num_workers=2))
 
 
 def test_the_environments_of_apex_explore_each_in_its_own_way(context):

@@ -10,7 +10,7 @@ from rheos_apex.roles import ApexRoles, DQNRoles
 from rheos_ops.n_step import estimate_priorities, n_step_rows
 from rheos_ops.replay_learner import priorities_of
 from rheos_ops.roles import Learner, Replay, Worker
-from rheos_ops.sources import newest_weights, replays, rollouts
+from rheos_ops.sources import newest_weights, published_weights, replays, rollouts
 from rheos_ops.stages import concat, every_steps, report, report_rollout, report_rollout_of
 
 __all__ = ["apex", "dqn"]
@@ -25,7 +25,6 @@ def dqn(roles: DQNRoles, cfg: DQNConfig) -> Stream[Report]:
         .gather_sync()
         .map(concat)
         .tell(shards, Replay.add)
-        .tell(workers, Worker.load, message=newest, route=Route.ALL)
         .map(report_rollout)
     )
     learn = (
@@ -33,6 +32,7 @@ def dqn(roles: DQNRoles, cfg: DQNConfig) -> Stream[Report]:
         .gather_async()
         .ask(roles.learner, Learner.update)
         .tell(shards, Replay.update_priorities, message=priorities_of, route=Route.SOURCE)
+        .tell(workers, Worker.load, message=published_weights, route=Route.ALL)
         .map(report)
     )
     updates = Fraction(str(cfg.updates_per_step)) * roles.round_steps

@@ -19,7 +19,7 @@ from rheos_apex.noisy import draw_factors
 from rheos_apex.policy import q_policy
 from rheos_apex.q_network import q_network
 from rheos_ops.replay.shard import ReplayShard
-from rheos_ops.replay_learner import ReplayLearner, ReplayLearnerSpec, make_replay_learner
+from rheos_ops.replay_learner import ReplayLearner, ReplayLearnerSpec, make_replay_learner, refuse_processes
 from rheos_ops.roles import Learner, Replay, Worker
 from rheos_ops.schedules import Linear
 from rheos_ops.workers import RolloutWorker
@@ -55,7 +55,7 @@ def dqn_roles(context: RunContext[DQNConfig]) -> DQNRoles:
         ConfigError: if a setting changes over the run, and nothing says how long the run is, or if settings
             contradict each other.
     """
-    _check(context)
+    _check(context, workers_at_once=context.num_workers)
     config = context.config
     round_steps = context.num_workers * context.environment.config.num_envs * config.rollout_steps
     return DQNRoles(
@@ -72,7 +72,7 @@ def apex_roles(context: RunContext[ApexConfig]) -> ApexRoles:
     Raises:
         ConfigError: as `dqn_roles` does.
     """
-    _check(context)
+    _check(context, workers_at_once=1)
     return ApexRoles(
         workers=ActorGroup("rollout", context.num_workers, partial(_make_apex_worker, context)),
         shards=ActorGroup("replay", context.config.replay_shards, partial(_make_shard, context)),
@@ -202,8 +202,10 @@ def _draw_noise(num_factors: int, generator: np.random.Generator) -> Mapping[str
     return {name: draw_factors(generator, 1, num_factors) for name in names}
 
 
-def _check(context: RunContext[QLearningConfig]) -> None:
+def _check(context: RunContext[QLearningConfig], *, workers_at_once: int) -> None:
+    """Refuse settings that contradict each other; a shard gets rollouts of so many workers at once."""
     config = context.config
+    refuse_processes(context)
     if config.final_importance_exponent is not None and context.total_env_steps is None:
         raise ConfigError(
             f"algo.final_importance_exponent: got {config.final_importance_exponent:g}, but nothing says when it is "
@@ -217,4 +219,12 @@ def _check(context: RunContext[QLearningConfig]) -> None:
         raise ConfigError(
             f"algo.learning_starts: got {config.learning_starts}, expected at most algo.replay_steps="
             f"{config.replay_steps}: so many are never there at a time."
+        )
+    num_envs = workers_at_once * context.environment.config.num_envs
+    rows = config.rollout_steps + config.n_step  # n - 1 of the rollout before come again, and what the last one led to
+    least = config.replay_shards * rows * num_envs
+    if config.replay_steps < least:
+        raise ConfigError(
+            f"algo.replay_steps: got {config.replay_steps}, expected at least {least}: each of {config.replay_shards} "
+            f"shards has to hold {rows} rows of {num_envs} environments at once."
         )

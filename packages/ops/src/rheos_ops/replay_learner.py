@@ -21,7 +21,15 @@ if TYPE_CHECKING:
     from rheos.networks.specs import NetworkSpec
     from rheos.runs.context import RunContext
 
-__all__ = ["PRIORITIES", "TARGET", "ReplayLearner", "ReplayLearnerSpec", "make_replay_learner", "priorities_of"]
+__all__ = [
+    "PRIORITIES",
+    "TARGET",
+    "ReplayLearner",
+    "ReplayLearnerSpec",
+    "make_replay_learner",
+    "priorities_of",
+    "refuse_processes",
+]
 
 PRIORITIES = "priorities"
 """The metric of the loss that is no scalar: `[N]`, at least 0, how much there is to learn from each row."""
@@ -66,11 +74,20 @@ def make_replay_learner(context: RunContext[Any], spec: ReplayLearnerSpec) -> Re
     Raises:
         ConfigError: if the backend does not have the mode or the device, or several processes are asked for.
     """
+    refuse_processes(context)
+    return ReplayLearner(make_backend(context.backend, context.device), spec, seed=context.seed)
+
+
+def refuse_processes(context: RunContext[Any]) -> None:
+    """Refuse several processes for one learner: for roles, so that it is told before a run has a folder.
+
+    Raises:
+        ConfigError: if several are asked for.
+    """
     if context.backend.processes > 1:
         raise ConfigError(
             f"backend.processes: got {context.backend.processes}, expected 1: a learner from replay is one process."
         )
-    return ReplayLearner(make_backend(context.backend, context.device), spec, seed=context.seed)
 
 
 class ReplayLearner(GradientLearner):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rheos import Actor, ActorGroup, Batch, Published, ShardedStream, Weights, from_actors
+from rheos import Actor, ActorGroup, Batch, LearnerReport, Published, ShardedStream, Weights, from_actors
+from rheos.executors.protocol import Shared
 from rheos_ops.roles import Learner, Replay, Worker
 
-__all__ = ["newest_weights", "replays", "rollouts"]
+__all__ = ["newest_weights", "published_weights", "replays", "rollouts"]
 
 __tracebackhide__ = True
 
@@ -46,3 +47,8 @@ def newest_weights(learner: Actor[Learner]) -> WeightsMessage:
         return newest
 
     return newest_published
+
+
+def published_weights(learned: LearnerReport) -> Weights | Shared[Weights] | None:
+    """Return the weights that an update published, and None where they were not due: a message function for `tell`."""
+    return learned.weights
