@@ -20,7 +20,7 @@ def trained(run_dir, *words):
 
 @pytest.mark.parametrize(
     "words",
-    [["algo=ppo", "env=cartpole"], ["algo=ppo", "env=cartpole", "backend=tf"], ["exp=ppo-cartpole"]],
+    [["algo=ppo", "env=cartpole"], ["algo=ppo", "env=cartpole", "backend=tf"], ["exp=cartpole_ppo"]],
     ids=" ".join,
 )
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -36,7 +36,7 @@ def test_cartpole_is_solved_within_300_000_steps(tmp_path, words, seed):
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize(
-    ("preset", "goal"), [("ppo-acrobot", -100), ("ppo-pendulum", -300)], ids=["Acrobot", "Pendulum"]
+    ("preset", "goal"), [("acrobot_ppo", -100), ("pendulum_ppo", -300)], ids=["Acrobot", "Pendulum"]
 )
 def test_classic_control_reaches_its_goal_within_500_000_steps(tmp_path, preset, goal, seed):
     """Over the last 100 episodes; a random policy has about -500 in Acrobot-v1 and -1,200 in Pendulum-v1."""
@@ -51,7 +51,7 @@ def test_hopper_hops_within_a_million_steps(tmp_path, seed):
     """A random policy falls over with a return of about 20; 1,000 is hopping for some seconds without a fall."""
     pytest.importorskip("mujoco")
 
-    status = trained(tmp_path / "run", "exp=ppo-hopper", f"seed={seed}")
+    status = trained(tmp_path / "run", "exp=hopper_ppo", f"seed={seed}")
 
     assert status["episode_return_mean"] >= 1000
 
@@ -60,7 +60,7 @@ def test_pong_runs_from_pixels(tmp_path):
     """A few thousand steps, so that everything moves; learning takes hours."""
     pytest.importorskip("ale_py")
 
-    status = trained(tmp_path / "run", "exp=ppo-pong", "stop.env_steps=3000", "seed=1")
+    status = trained(tmp_path / "run", "exp=pong_ppo", "stop.env_steps=3000", "seed=1")
 
     assert "done" == status["state"]
     assert status["updates"] >= 2
@@ -71,7 +71,7 @@ def test_pong_runs_from_pixels(tmp_path):
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_dqn_solves_cartpole_within_300_000_steps(tmp_path, seed):
     """The threshold of CartPole-v1: a mean return of 475 over the last 100 episodes."""
-    status = trained(tmp_path / "run", "exp=dqn-cartpole", f"seed={seed}")
+    status = trained(tmp_path / "run", "exp=cartpole_dqn", f"seed={seed}")
 
     assert status["episode_return_mean"] >= 475
     assert status["env_steps"] <= 300_000

@@ -63,7 +63,7 @@ def test_words_are_read_as_in_training(run_dir, asked, words, changes):
         (["~stop"], "~stop: expected one value for a setting"),
         (["seed=1,2"], "seed=1,2: expected one value for a setting"),
         (["--multirun"], "--multirun: no such flag"),
-        (["exp=ppo-pong"], "exp=ppo-pong: a preset is for a new run"),
+        (["exp=pong_ppo"], "exp=pong_ppo: a preset is for a new run"),
         (["logger=tensorbord"], "logger=tensorbord: Did you mean 'tensorboard'? Installed: "),
         (["env=moon"], "env=moon: Installed: "),
     ],

@@ -9,8 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.optim.adam import adam
-from torch.optim.adamw import adamw
 from torch.optim.rmsprop import rmsprop
 from torch.optim.sgd import sgd
 
@@ -24,7 +22,7 @@ __all__ = ["TorchAdam", "TorchOptimizer", "TorchRMSProp", "TorchSGD", "make_opti
 class TorchOptimizer(ABC):
     """What all optimizers have: the networks, and a state of tensors that are laid out as their flat weights.
 
-    The functional forms of torch's optimizers are called, since those of `torch.optim` spend more time on
+    Torch's kernels and functional forms are called, since the optimizers of `torch.optim` spend more time on
     bookkeeping than on the arithmetic of small networks (docs/decisions/torch-update.md).
 
     Args:
@@ -76,29 +74,31 @@ class TorchAdam(TorchOptimizer):
     def __init__(self, spec: Adam | AdamW, networks: TorchNetworks) -> None:
         super().__init__(networks, ("first_moment", "second_moment"))
         self._spec = spec
-        self._step, self._weight_decay = (adamw, spec.weight_decay) if isinstance(spec, AdamW) else (adam, 0.0)
+        self._kernel = torch._fused_adamw_ if isinstance(spec, AdamW) else torch._fused_adam_
+        self._weight_decay = spec.weight_decay if isinstance(spec, AdamW) else 0.0
 
     @torch.no_grad()
     def step(self, learning_rate: float, is_spoilt: Tensor) -> None:
         """Take a step along the gradient, or none."""
-        self._step(
+        found_inf = is_spoilt.to(torch.float32)
+        self._steps.add_(1.0)
+        self._kernel(
             [self.networks.flat],
             [self.networks.gradient],
             [self._state["first_moment"]],
             [self._state["second_moment"]],
             [],
             [self._steps],
-            foreach=False,
-            fused=True,
-            found_inf=is_spoilt.to(torch.float32),
             lr=learning_rate,
             beta1=self._spec.beta_1,
             beta2=self._spec.beta_2,
-            eps=self._spec.epsilon,
             weight_decay=self._weight_decay,
+            eps=self._spec.epsilon,
             amsgrad=False,
             maximize=False,
+            found_inf=found_inf,
         )
+        self._steps.sub_(found_inf)
 
 
 class TorchRMSProp(TorchOptimizer):
