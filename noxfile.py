@@ -35,7 +35,9 @@ TYPE_TOOLS = [
     "nox",
     "hypothesis",
 ]  # [nodejs]: else it downloads node itself
-RIVALS = ["stable-baselines3"]
+RIVALS = ["stable-baselines3", "opencv-python-headless"]
+RIVALS_APART = ["tianshou>=2"]
+"""Rivals that want older versions of tools than constraints.txt has."""
 EXTRAS = {"core": "[atari,box2d,mujoco]", "cli": "[video]", "backend-torch": "[onnx]"}
 """What packages have as extras, and tests and benchmarks use."""
 ON_DEMAND = {"backend-tf": "backend=tf", "executor-ray": "executor=ray"}
@@ -134,9 +136,10 @@ def bench(session: nox.Session) -> None:
 @nox.session
 def compare(session: nox.Session) -> None:
     """Measure Rheos beside other libraries, in one run; installs them on demand."""
-    install_everything(session, *RIVALS)
+    install_everything(session, *RIVALS, extras=EXTRAS)
+    session.install(*RIVALS_APART, pinned_torch())
 
-    for script in session.posargs or sorted(str(path) for path in Path("benchmarks/compare").glob("*.py")):
+    for script in session.posargs or sorted(str(path) for path in Path("benchmarks/compare").glob("[!_]*.py")):
         session.run("python", script)
 
 
@@ -144,12 +147,11 @@ def compare(session: nox.Session) -> None:
 def pins(session: nox.Session) -> None:
     """Renew constraints.txt: the newest releases of everything that a session installs, torch as it is."""
     tools = [*TEST_TOOLS, *BENCH_TOOLS, *DOCS_TOOLS, *IMPORT_TOOLS, *LINT_TOOLS, *TYPE_TOOLS, *RIVALS, "build", "nox"]
-    torch = re.search(r"^torch==.*$", CONSTRAINTS.read_text(), re.MULTILINE)
     report = Path(session.create_tmp()).resolve() / "report.json"
 
     session.run(
         *("python", "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--report", str(report)),
-        *(*BUILD_TOOLS, *tools, torch.group() if torch else "torch"),
+        *(*BUILD_TOOLS, *tools, pinned_torch()),
         *(f"./packages/{package}{EXTRAS.get(package, '')}" for package in PACKAGES),
     )
 
@@ -161,6 +163,12 @@ def pins(session: nox.Session) -> None:
 
 
 CONSTRAINTS = Path("constraints.txt")
+
+
+def pinned_torch() -> str:
+    """Return torch as constraints.txt has it: a wheel for the CPU, where a newer one may be several GB."""
+    torch = re.search(r"^torch==.*$", CONSTRAINTS.read_text(), re.MULTILINE)
+    return torch.group() if torch else "torch"
 
 
 def install(session: nox.Session, *arguments: str) -> None:

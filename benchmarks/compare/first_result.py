@@ -20,10 +20,11 @@ from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
+from _sides import ONE_THREAD
+
 RHEOS = Path(sys.executable).with_name("rheos")
 RIVAL = "stable-baselines3"
 ENV_STEPS = 20_000
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 RIVALS_PROGRAM = f"""
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback

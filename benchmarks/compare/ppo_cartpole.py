@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
-from importlib.metadata import version
 from typing import Any
+
+from _sides import Clock, measure_apart, print_speeds, versions
 
 import rheos
 
 EPOCHS, MINIBATCH = 4, 256
 SHAPES = ((8, 128), (64, 32), (128, 128))
 """Environments and steps of a rollout; the first is the one that is compared in both vectorizations."""
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 SETTINGS = {
     "num_epochs": EPOCHS,
     "minibatch_size": MINIBATCH,
@@ -38,22 +34,6 @@ SETTINGS = {
     "max_grad_norm": 0.5,
     "hidden_sizes": [64, 64],
 }
-
-
-class Clock:
-    """Remembers at which env step what time it was."""
-
-    def __init__(self) -> None:
-        self.marks: list[tuple[int, float]] = []
-
-    def mark(self, env_steps: int) -> None:
-        self.marks.append((env_steps, time.perf_counter()))
-
-    def steady_speed(self) -> float:
-        """Return env steps a second from the first mark behind a fifth of the steps to the last."""
-        last_steps, last_time = self.marks[-1]
-        first_steps, first_time = next(mark for mark in self.marks if mark[0] >= last_steps / 5)
-        return (last_steps - first_steps) / (last_time - first_time)
 
 
 class Shares:
@@ -189,34 +169,26 @@ SHARES: dict[str, Measure] = {
 }
 
 
-def measure_apart(side: str, env_steps: int, shape: tuple[int, int]) -> dict[str, float]:
+def measured(side: str, env_steps: int, shape: tuple[int, int]) -> dict[str, float]:
     """Measure one side in a process of its own."""
-    words = ["--side", side, "--env-steps", str(env_steps), "--shape", *map(str, shape)]
-    command = [sys.executable, __file__, *words]
-    process = subprocess.run(command, env={**os.environ, **ONE_THREAD}, stdout=subprocess.PIPE, text=True, check=True)
-    result: dict[str, float] = json.loads(process.stdout.splitlines()[-1])
-    return result
+    return measure_apart("--side", side, "--env-steps", str(env_steps), "--shape", *map(str, shape))
 
 
-def print_speeds(shape: tuple[int, int], sides: list[str], env_steps: int, repeats: int) -> None:
-    """Print the table of one shape: the sides in turns, and each one's ratio to the rival."""
+def print_shape(shape: tuple[int, int], sides: list[str], env_steps: int, repeats: int) -> None:
+    """Print the table of one shape, of sides in turns."""
     speeds: dict[str, list[float]] = {side: [] for side in sides}
     for _ in range(repeats):
         for side in sides:
-            speeds[side].append(measure_apart(side, env_steps, shape)["speed"])
-    rival = statistics.median(speeds[RIVAL])
+            speeds[side].append(measured(side, env_steps, shape)["speed"])
     print(f"\n{shape[0]} environments x {shape[1]} steps, steady env steps/s")
-    for side, values in speeds.items():
-        median = statistics.median(values)
-        spread = f"({min(values):,.0f} to {max(values):,.0f})"
-        print(f"  {side:26s} {median:8,.0f}  {spread:20s}  ratio {median / rival:.2f}", flush=True)
+    print_speeds(speeds, (RIVAL,))
 
 
 def print_shares(env_steps: int) -> None:
     """Print where our own time goes."""
     print(f"\nwhere the time of rheos goes, {SHAPES[0][0]} environments x {SHAPES[0][1]} steps")
     for vectorization in SHARES:
-        shares = measure_apart(vectorization, env_steps, SHAPES[0])
+        shares = measured(vectorization, env_steps, SHAPES[0])
         parts = "  ".join(f"{part} {share:.1%}" for part, share in shares.items())
         print(f"  vectorization={vectorization}: {parts}", flush=True)
 
@@ -233,10 +205,10 @@ def main() -> None:
         print(json.dumps(measure(arguments.env_steps, tuple(arguments.shape))))
         return
     print("PPO on CartPole-v1, one thread")
-    print(f"rheos {version('rheos-core')}, {RIVAL} {version(RIVAL)}, torch {version('torch')}")
-    print_speeds(SHAPES[0], list(SIDES), arguments.env_steps, arguments.repeats)
+    print(versions("rheos-core", RIVAL, "torch"))
+    print_shape(SHAPES[0], list(SIDES), arguments.env_steps, arguments.repeats)
     for shape in SHAPES[1:]:
-        print_speeds(shape, ["rheos, vectorization=auto", RIVAL], arguments.env_steps, arguments.repeats)
+        print_shape(shape, ["rheos, vectorization=auto", RIVAL], arguments.env_steps, arguments.repeats)
     print_shares(arguments.env_steps)
 
 
