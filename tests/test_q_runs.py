@@ -14,6 +14,7 @@ import rheos
 from rheos.errors import SpaceError
 from rheos.plugins import Kind, load_registry
 from rheos.runs.checkpoints import newest_checkpoint
+from rheos_torch.backend import TorchBackend
 
 BACKENDS = load_registry().names(Kind.BACKEND)
 MODES = [(backend, mode) for backend in BACKENDS for mode in ("eager", "graph")]
@@ -29,16 +30,19 @@ DQN = {"name": "dqn", "exploration_steps": 500, **SMALL}
 RAINBOW = {"name": "rainbow", "num_atoms": 11, **SMALL}
 QRDQN = {"name": "qrdqn", **SMALL, "num_atoms": 8}
 APEX = {"name": "apex", "updates_per_rollout": 4, "publish_every": 4, "weight_sync_steps": 32, **SMALL}
-ALGORITHMS = {"dqn": DQN, "rainbow": RAINBOW, "qrdqn": QRDQN, "apex": APEX}
+SEQUENCES = {"burn_in": 3, "length": 4, "lstm_units": 8, "learning_starts": 8, "batch_size": 8}
+R2D2 = {**APEX, "name": "r2d2", "updates_per_rollout": 1, **SEQUENCES}
+ALGORITHMS = {"dqn": DQN, "rainbow": RAINBOW, "qrdqn": QRDQN, "apex": APEX, "r2d2": R2D2}
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # torch's own compiler uses it
 every_algorithm = pytest.mark.parametrize("algo", ALGORITHMS.values(), ids=ALGORITHMS)
 both_flows = pytest.mark.parametrize(
     "algo",
-    [DQN, pytest.param(RAINBOW, marks=pytest.mark.slow), pytest.param(QRDQN, marks=pytest.mark.slow), APEX],
+    [pytest.param(algo, marks=() if algo in (DQN, APEX) else pytest.mark.slow) for algo in ALGORITHMS.values()],
     ids=ALGORITHMS,
 )
-"""What differs in the flow in every run of the tests, what differs in the loss alone in the slow ones."""
+"""What differs in the flow in every run of the tests, what differs in the loss alone in the slow ones; R2D2, whose
+memory takes its time, too."""
 
 
 def settings_of(algo, *, env_steps=1_500, seed=1, workers=2, **others):
@@ -120,6 +124,29 @@ def test_a_run_that_is_killed_and_resumed_is_the_one_that_never_was(tmp_path, al
     whole = rheos.train(given.pop("algo"), run_dir=tmp_path / "whole", **given)
     assert whole.weights_sha256 == resumed.weights_sha256
     assert whole.env_steps == resumed.env_steps
+
+
+def test_targets_move_every_so_many_updates_however_often_a_run_is_saved_and_resumed(tmp_path, monkeypatch):
+    """Case 27: four environments, saved and loaded five times, with fewer updates between than from move to move."""
+    moves = []
+    polyak = TorchBackend.polyak
+    monkeypatch.setattr(TorchBackend, "polyak", lambda *given: moves.append(1) or polyak(*given))
+    algo = {**DQN, "rollout_steps": 4, "learning_starts": 1}
+    settings = {"workers": 1, "env": {"id": "CartPole-v1", "num_envs": 4}}
+    run_dir = tmp_path / "run"
+
+    trained(run_dir, algo, env_steps=48, **settings)
+    written = (run_dir / "config.yaml").read_text()
+    found = [(status_of(run_dir)["updates"], len(moves))]
+    for env_steps in (96, 144, 192, 240, 288):
+        rheos.resume(run_dir, stop={"env_steps": env_steps})
+        found.append((status_of(run_dir)["updates"], len(moves)))
+
+    assert [(updates, updates // algo["target_update_every"]) for updates, _ in found] == found
+    assert all(earlier < later < earlier + 20 for (earlier, _), (later, _) in pairwise(found))
+    assert found[-1][1] >= 3
+    changed = (run_dir / "config.yaml").read_text()
+    assert written.replace("env_steps: 48\n", "env_steps: 288\n") == changed
 
 
 def test_replay_is_written_once_and_linked_from_checkpoint_to_checkpoint(tmp_path, monkeypatch):

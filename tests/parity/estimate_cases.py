@@ -7,7 +7,16 @@ import math
 from parity.cases import FRACTIONS, QUARTERS, SMALL, WIDE, Case, flags, floats, indices, largest, of_shape
 from rheos_ops.advantages import explained_variance, generalized_advantages, standardize
 from rheos_ops.distributional import project_distribution, quantile_huber
-from rheos_ops.q_learning import double_q_targets, dueling_q_values, huber, td_errors
+from rheos_ops.q_learning import (
+    double_q_targets,
+    dueling_q_values,
+    huber,
+    rescaled_targets,
+    sequence_priorities,
+    signed_hyperbolic,
+    signed_parabolic,
+    td_errors,
+)
 from rheos_ops.vtrace import vtrace
 
 X = of_shape("T", "B", numbers=QUARTERS)
@@ -50,6 +59,23 @@ ESTIMATES = {
         lambda xp, q, targets, actions: td_errors(xp, q, actions, targets), (Q_VALUES, X), (indices(3, "T", "B"),)
     ),
     "dueling_q_values": Case(dueling_q_values, (X, of_shape("T", "B", 3)), scale=largest),
+    "signed_hyperbolic": Case(signed_hyperbolic, (of_shape("T", "B", numbers=WIDE),)),
+    "signed_parabolic": Case(signed_parabolic, (of_shape("T", "B", numbers=floats(-300.0, 300.0)),)),
+    "rescaled_targets": Case(
+        lambda xp, rewards, discounts, values: (
+            rescaled_targets(xp, rewards, discounts, values, epsilon=1e-3),
+            rescaled_targets(xp, rewards, discounts, values, epsilon=None),
+        ),
+        (X, of_shape("T", "B", numbers=FRACTIONS), X),
+        scale=lambda r, d, v: 2.0 * (float(abs(v).max(initial=0.0)) + 2.0) ** 2,  # what h⁻¹ makes of the values
+    ),
+    "sequence_priorities": Case(
+        lambda xp, errors, mask: sequence_priorities(xp, errors, mask, max_share=0.9),
+        (X,),
+        (flags("T", "B"),),
+        scale=largest,
+        differences=False,  # nothing flows through them
+    ),
     "project_distribution": Case(
         lambda xp, atoms, logits: project_distribution(xp, atoms, xp.softmax(logits), xp.asarray([-2.0, 0.0, 2.0])),
         (of_shape("B", 5, numbers=QUARTERS, unique=True), of_shape("B", 5)),

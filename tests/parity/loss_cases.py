@@ -12,7 +12,7 @@ from rheos.configuration.run_config import BackendConfig
 from rheos.networks.specs import LSTM, MLP, Heads
 from rheos.runs.context import RunContext
 from rheos.spaces import ObservationAdapter, Spaces
-from rheos_apex.config import DQNConfig, RainbowConfig
+from rheos_apex.config import DQNConfig, R2D2Config, RainbowConfig
 from rheos_apex.roles import learner_spec as replay_learner_spec
 from rheos_ops.distributions import Categorical
 from rheos_ops.minibatches import SHARE, WeightedLoss
@@ -53,12 +53,33 @@ def q_learning(
     return spec, columns | {name: gym.spaces.Box(-np.inf, np.inf, shape, np.float32) for name, shape in noise.items()}
 
 
+def sequences(
+    observation_space: gym.Space[Any], action_space: gym.Space[Any], config: R2D2Config
+) -> tuple[Any, dict[str, gym.Space[Any]]]:
+    spaces = Spaces(observation_space, action_space)
+    environment = SimpleNamespace(spaces=lambda: spaces)
+    context: Any = RunContext(config, environment, BackendConfig(), num_workers=1, seed=0)
+    length, observed = config.length, config.burn_in + config.length + 1
+    branches = [action_space.n] if isinstance(action_space, gym.spaces.Discrete) else list(action_space.nvec)
+    numbers = SPACES_OF_DTYPES["f"]
+    columns: dict[str, gym.Space[Any]] = {
+        name: SPACES_OF_DTYPES[column.dtype.kind]((observed, *column.shape))
+        for name, column in ObservationAdapter(observation_space, action_space).columns.items()
+    }
+    columns |= {"is_first": gym.spaces.MultiBinary(observed), "memory": numbers((2 * config.lstm_units,))}
+    columns["actions"] = gym.spaces.MultiDiscrete(np.tile(branches, (length, 1)).squeeze())
+    columns |= {"rewards": numbers((length,)), "discounts": gym.spaces.Box(0.0, 1.0, (length,), np.float32)}
+    columns["bootstraps"] = gym.spaces.MultiDiscrete([length + 1] * length)
+    return replay_learner_spec(context), columns | {"mask": gym.spaces.MultiBinary(length), "weights": FRACTION}
+
+
 SPACES_OF_DTYPES = {
     "f": lambda shape: gym.spaces.Box(-np.inf, np.inf, shape, np.float32),
     "u": lambda shape: gym.spaces.Box(0, 255, shape, np.uint8),
     "b": gym.spaces.MultiBinary,
 }
 SMALL: Any = {"hidden_sizes": (16, 16), "num_atoms": 7}
+SEQUENCES: Any = {"hidden_sizes": (16, 16), "burn_in": 2, "length": 3, "lstm_units": 4}
 BRANCHES = gym.spaces.MultiDiscrete([2, 3])
 
 
@@ -77,6 +98,12 @@ LEARNERS = {
     },
     "qrdqn": {"branches": q_learning(NUMBERS, BRANCHES, DQNConfig(value_distribution="quantile", **SMALL))},
     "apex": {"Discrete": q_learning(NUMBERS, DISCRETE, DQNConfig(dueling=True, **SMALL))},
+    "r2d2": {
+        "Discrete": sequences(NUMBERS, DISCRETE, R2D2Config(**SEQUENCES)),
+        "branches, not double, not rescaled": sequences(
+            NUMBERS, BRANCHES, R2D2Config(double=False, dueling=False, rescale_epsilon=None, **SEQUENCES)
+        ),
+    },
     "ppo": {
         "Discrete": ppo(NUMBERS, DISCRETE),
         "Discrete, masked": ppo(MASKED, DISCRETE),

@@ -7,9 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rheos import Batch
 from rheos.errors import ConfigError
-from rheos_apex.config import ApexConfig, DQNConfig
-from rheos_apex.roles import apex_roles, dqn_roles
+from rheos_apex.config import ApexConfig, DQNConfig, R2D2Config
+from rheos_apex.roles import apex_roles, dqn_roles, r2d2_roles
+from rheos_ops.sequences import sequences
 
 
 def test_shards_share_what_there_is_room_for(context):
@@ -45,7 +47,7 @@ def test_settings_that_contradict_each_other_are_refused_before_anything_starts(
 
 
 def test_several_processes_of_one_learner_are_refused_before_anything_starts(context):
-    for config, roles in ((DQNConfig(), dqn_roles), (ApexConfig(), apex_roles)):
+    for config, roles in ((DQNConfig(), dqn_roles), (ApexConfig(), apex_roles), (R2D2Config(), r2d2_roles)):
         of_one = context(config)
         with pytest.raises(ConfigError, match=r"backend\.processes: got 2, expected 1"):
             roles(replace(of_one, backend=replace(of_one.backend, processes=2)))
@@ -58,6 +60,45 @@ def test_replay_that_cannot_hold_what_comes_at_once_is_refused_before_anything_s
         roles(context(config(**few, replay_steps=2 * least), num_workers=2))
         with pytest.raises(ConfigError, match=rf"got {2 * least - 1}, expected at least {2 * least}: each of 2 shards"):
             roles(context(config(**few, replay_steps=2 * least - 1), num_workers=2))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"final_importance_exponent": 1.0}, r"algo\.final_importance_exponent: got 1.*set stop\.env_steps"),
+        ({"learning_starts": 20_000}, r"algo\.learning_starts: got 20000, expected at most algo\.replay_steps=10000"),
+        ({"replay_steps": 33, "learning_starts": 0}, r"algo\.replay_steps: got 33, expected at least 34.*17 rows of 2"),
+    ],
+    ids=["importance", "starts", "room"],
+)
+def test_settings_of_r2d2_that_contradict_each_other_are_refused_too(context, settings, message):
+    with pytest.raises(ConfigError, match=message):
+        r2d2_roles(context(R2D2Config(**settings)))
+
+
+def test_a_rollout_of_episodes_of_one_step_fits_into_the_least_replay_of_r2d2(context):
+    """Each step of each environment is a sequence then, beside the one that waited for the step behind it."""
+    config = R2D2Config(rollout_steps=16, burn_in=0, length=2, replay_steps=34, learning_starts=0, batch_size=4)
+    roles = r2d2_roles(context(config))
+    shard, stage = roles.shards[0].factory(), sequences(burn_in=0, length=2, n_step=1, discount=0.9)
+
+    rows = [stage(fragment(num_steps, ends=ends)) for num_steps, ends in ((2, False), (16, True))]
+    for batch in rows:
+        shard.add(batch)
+
+    assert [0, 34] == [len(batch["num_steps"]) for batch in rows]
+    assert {"observations", "memory", "mask", "bootstraps", "ids", "weights"} <= shard.sample().columns.keys()
+    assert not any(name.startswith("next_") for name in shard.sample().columns)
+
+
+def fragment(num_steps, *, ends):
+    """What a worker gives of two environments that begin with it, and never end, or that end after every step."""
+    every = np.ones((num_steps, 2), bool)
+    is_begin = np.arange(num_steps)[:, None] == 0
+    numbers = np.zeros((num_steps, 2, 1), np.float32)
+    columns = {"observations": numbers, "next_observations": numbers, "memory": numbers, "rewards": numbers[..., 0]}
+    columns |= {"terminated": every & ends, "truncated": ~every, "is_transition": every, "actions": every.astype(int)}
+    return Batch(columns | {"is_first": every & (is_begin != ends)}, axis=1)
 
 
 def test_the_environments_of_apex_explore_each_in_its_own_way(context):

@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 
 from rheos.arrays.numpy_namespace import numpy_xp as xp
 from rheos.errors import ShapeError
-from rheos_ops.q_learning import double_q_targets, dueling_q_values, huber, td_errors
+from rheos_ops.q_learning import (
+    double_q_targets,
+    dueling_q_values,
+    huber,
+    rescaled_targets,
+    sequence_priorities,
+    signed_hyperbolic,
+    signed_parabolic,
+    td_errors,
+)
 
 rows_actions_and_seeds = st.tuples(st.integers(1, 20), st.integers(1, 6), st.integers(0, 2**32 - 1))
 
@@ -133,3 +142,59 @@ def test_a_delta_that_is_not_above_zero_is_refused(delta):
 def test_arrays_that_do_not_fit_are_refused_by_name(call, message):
     with pytest.raises(ShapeError, match=message):
         call()
+
+
+@given(st.floats(-1e6, 1e6), st.sampled_from([0.0, 1e-3, 1e-2, 1.0]))
+def test_rescaling_is_undone_by_its_inverse(x, epsilon):
+    x = np.array([x], np.float32)
+
+    there = signed_hyperbolic(xp, x, epsilon=epsilon)
+
+    back = signed_parabolic(xp, there, epsilon=epsilon)
+    np.testing.assert_allclose(back, x, rtol=2e-6, atol=1e-37)  # a few roundings
+    assert np.float32 == there.dtype
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 1e-2])
+def test_rescaling_is_that_of_the_paper_in_more_digits(epsilon):
+    """The formulas of Pohlen et al. 2018, whose differences of nearly equal numbers need float64."""
+    x = np.concatenate([np.logspace(-6, 6, 50), -np.logspace(-6, 6, 50), [0.0]])
+    h = np.sign(x) * (np.sqrt(np.abs(x) + 1) - 1) + epsilon * x
+    root = np.sqrt(1 + 4 * epsilon * (np.abs(x) + 1 + epsilon))
+    inverse = np.sign(x) * (((root - 1) / (2 * epsilon)) ** 2 - 1)
+
+    found, found_inverse = (
+        function(xp, x.astype(np.float32), epsilon=epsilon) for function in (signed_hyperbolic, signed_parabolic)
+    )
+
+    np.testing.assert_allclose(found, h, rtol=1e-6, atol=1e-10)
+    np.testing.assert_allclose(found_inverse, inverse, rtol=1e-5, atol=1e-9)
+
+
+def test_rescaled_targets_of_rescaled_values_are_rescaled_targets_of_the_values():
+    generator = np.random.default_rng(0)
+    values, rewards = generator.normal(0.0, 50.0, (2, 40)).astype(np.float32)
+    discounts = generator.random(40, np.float32)
+
+    found = rescaled_targets(xp, rewards, discounts, signed_hyperbolic(xp, values), epsilon=1e-3)
+
+    plain = rescaled_targets(xp, rewards, discounts, values, epsilon=None)
+    np.testing.assert_array_equal(rewards + discounts * values, plain)
+    np.testing.assert_allclose(found, signed_hyperbolic(xp, plain), rtol=1e-4, atol=1e-5)  # sums of opposite signs
+
+
+@pytest.mark.parametrize("max_share", [0.0, 0.9, 1.0])
+def test_the_priority_of_a_sequence_lies_between_the_mean_and_the_largest_of_its_errors(max_share):
+    errors = np.array([[1.0, -4.0, 100.0], [2.0, 2.0, 2.0], [7.0, 7.0, 7.0]], np.float32)
+    mask = np.array([[True, True, False], [True, True, True], [False, False, False]])
+
+    found = sequence_priorities(xp, errors, mask, max_share=max_share)
+
+    np.testing.assert_allclose(found, [max_share * 4.0 + (1.0 - max_share) * 2.5, 2.0, 0.0], rtol=1e-6)
+
+
+def test_arrays_of_sequences_that_do_not_fit_are_refused():
+    with pytest.raises(ShapeError, match="one flag for each error"):
+        sequence_priorities(xp, np.zeros((2, 3), np.float32), np.ones((2, 2), bool), max_share=0.9)
+    with pytest.raises(ShapeError, match="one discount and one value for each reward"):
+        rescaled_targets(xp, *(np.zeros(n, np.float32) for n in (2, 2, 3)), epsilon=None)

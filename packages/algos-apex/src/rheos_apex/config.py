@@ -7,12 +7,21 @@ from typing import Any
 
 from rheos.configuration.settings import setting
 
-__all__ = ["ApexConfig", "DQNConfig", "QLearningConfig", "QRDQNConfig", "RainbowConfig"]
+__all__ = [
+    "ApexConfig",
+    "DQNConfig",
+    "PacedConfig",
+    "QLearningConfig",
+    "QRDQNConfig",
+    "R2D2Config",
+    "RainbowConfig",
+    "ReplayConfig",
+]
 
 
 @dataclass(frozen=True)
-class QLearningConfig:
-    """What all of the family have: what is learned, from which replay, by which network."""
+class ReplayConfig:
+    """What all of the family have: how values are learned, from which replay, by which network."""
 
     rollout_steps: int = setting(
         8, minimum=1, maximum=1_000_000, unit="steps", help="steps of each environment in a rollout"
@@ -23,18 +32,6 @@ class QLearningConfig:
         True, help="whether the network that learns chooses the action that the target network values"
     )
     dueling: bool = setting(False, help="whether values are those of a state plus the advantages of actions")
-    noisy: bool = setting(False, help="whether noise on the last layers explores; set the epsilons to 0 beside it")
-    noisy_sigma: float = setting(
-        0.5, exclusive_minimum=0.0, help="deviation of the noise at the start, times the root of a layer's inputs"
-    )
-    value_distribution: str = setting(
-        "none",
-        choices=("none", "categorical", "quantile"),
-        help="whether the return's mean is learned or its distribution: on fixed atoms (C51) or as quantiles (QR-DQN)",
-    )
-    num_atoms: int = setting(51, minimum=2, help="atoms of a categorical distribution, or quantiles")
-    value_min: float = setting(-10.0, unit="return", help="the lowest atom of a categorical distribution")
-    value_max: float = setting(10.0, unit="return", help="the highest atom of a categorical distribution")
 
     replay_steps: int = setting(100_000, minimum=1, unit="rows", help="how much all shards keep together")
     replay_bytes: int | None = setting(
@@ -85,7 +82,25 @@ class QLearningConfig:
     )
 
 
-def _changed(name: str, default: Any, config: type[QLearningConfig] = QLearningConfig) -> Any:
+@dataclass(frozen=True)
+class QLearningConfig(ReplayConfig):
+    """What those of the family have that remember nothing: noisy layers, and distributions of the return."""
+
+    noisy: bool = setting(False, help="whether noise on the last layers explores; set the epsilons to 0 beside it")
+    noisy_sigma: float = setting(
+        0.5, exclusive_minimum=0.0, help="deviation of the noise at the start, times the root of a layer's inputs"
+    )
+    value_distribution: str = setting(
+        "none",
+        choices=("none", "categorical", "quantile"),
+        help="whether the return's mean is learned or its distribution: on fixed atoms (C51) or as quantiles (QR-DQN)",
+    )
+    num_atoms: int = setting(51, minimum=2, help="atoms of a categorical distribution, or quantiles")
+    value_min: float = setting(-10.0, unit="return", help="the lowest atom of a categorical distribution")
+    value_max: float = setting(10.0, unit="return", help="the highest atom of a categorical distribution")
+
+
+def _changed(name: str, default: Any, config: type[Any] = QLearningConfig) -> Any:
     """Declare a field of a base class again, with another default."""
     (inherited,) = (item for item in fields(config) if item.name == name)
     return field(default=default, metadata=inherited.metadata)
@@ -128,14 +143,8 @@ class QRDQNConfig(DQNConfig):
 
 
 @dataclass(frozen=True)
-class ApexConfig(QLearningConfig):
-    """The settings of Ape-X: many workers that explore each in its own way, one learner, replay between them."""
-
-    rollout_steps: int = _changed("rollout_steps", 16)
-    n_step: int = _changed("n_step", 3)
-    dueling: bool = _changed("dueling", True)
-    prioritized: bool = _changed("prioritized", True)
-    batch_size: int = _changed("batch_size", 512)
+class PacedConfig:
+    """How workers explore each in its own way, and act and learn each at its own pace."""
 
     epsilon_base: float = setting(
         0.4, minimum=0.0, maximum=1.0, help="share of random actions in the environment that explores most"
@@ -155,4 +164,45 @@ class ApexConfig(QLearningConfig):
     )
     publish_every: int = setting(
         10, minimum=1, unit="updates", help="updates of the learner from one publication of its weights to the next"
+    )
+
+
+@dataclass(frozen=True)
+class ApexConfig(PacedConfig, QLearningConfig):
+    """The settings of Ape-X: many workers that explore each in its own way, one learner, replay between them."""
+
+    rollout_steps: int = _changed("rollout_steps", 16)
+    n_step: int = _changed("n_step", 3)
+    dueling: bool = _changed("dueling", True)
+    prioritized: bool = _changed("prioritized", True)
+    batch_size: int = _changed("batch_size", 512)
+
+
+@dataclass(frozen=True)
+class R2D2Config(PacedConfig, ReplayConfig):
+    """The settings of R2D2: Ape-X with a memory, which learns from sequences; a row of its replay is a sequence."""
+
+    rollout_steps: int = _changed("rollout_steps", 16)
+    discount: float = _changed("discount", 0.997)
+    n_step: int = _changed("n_step", 5)
+    dueling: bool = _changed("dueling", True)
+    replay_steps: int = _changed("replay_steps", 10_000)
+    learning_starts: int = setting(
+        100, minimum=0, unit="sequences", help="how many there must be in replay before learning starts"
+    )
+    batch_size: int = setting(32, minimum=1, unit="sequences", help="sequences in a gradient step")
+    prioritized: bool = setting(True, help="whether sequences with large errors are sampled more often than the others")
+    priority_exponent: float = _changed("priority_exponent", 0.9)
+    importance_exponent: float = _changed("importance_exponent", 0.6)
+
+    burn_in: int = setting(
+        40, minimum=0, unit="steps", help="steps before those that are learned from, to warm the memory up"
+    )
+    length: int = setting(40, minimum=1, unit="steps", help="steps of a sequence that are learned from")
+    lstm_units: int = setting(64, minimum=1, unit="units", help="units of the LSTM, between the hidden layers")
+    rescale_epsilon: float | None = setting(
+        1e-3, minimum=0.0, help="values are learned as sign(x) (√(|x| + 1) - 1) + this x; null: as they are"
+    )
+    max_error_share: float = setting(
+        0.9, minimum=0.0, maximum=1.0, help="share of the largest error in a priority; the rest is that of their mean"
     )

@@ -1,19 +1,20 @@
-"""The dataflows of DQN and Ape-X."""
+"""The dataflows of DQN, Ape-X and R2D2."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
-from rheos import Report, Route, Stream, concurrently, round_robin
-from rheos_apex.config import ApexConfig, DQNConfig
+from rheos import Batch, Report, Route, ShardedStream, Stream, concurrently, round_robin
+from rheos_apex.config import ApexConfig, DQNConfig, PacedConfig, R2D2Config
 from rheos_apex.roles import ApexRoles, DQNRoles
 from rheos_ops.n_step import estimate_priorities, n_step_rows
 from rheos_ops.replay_learner import priorities_of
 from rheos_ops.roles import Learner, Replay, Worker
+from rheos_ops.sequences import estimate_sequence_priorities, sequences
 from rheos_ops.sources import newest_weights, published_weights, replays, rollouts
 from rheos_ops.stages import concat, every_steps, report, report_rollout, report_rollout_of
 
-__all__ = ["apex", "dqn"]
+__all__ = ["apex", "dqn", "r2d2"]
 
 
 def dqn(roles: DQNRoles, cfg: DQNConfig) -> Stream[Report]:
@@ -41,15 +42,30 @@ def dqn(roles: DQNRoles, cfg: DQNConfig) -> Stream[Report]:
 
 def apex(roles: ApexRoles, cfg: ApexConfig) -> Stream[Report]:
     """Ape-X (Horgan et al. 2018, arXiv:1803.00933): act and learn, each at its own pace."""
-    workers, shards, newest = roles.workers, roles.shards, newest_weights(roles.learner)
-    rows = rollouts(workers, newest).map(n_step_rows(n_step=cfg.n_step, discount=cfg.discount))
-    if cfg.prioritized:
-        rows = rows.map(estimate_priorities)
+    rows = rollouts(roles.workers, newest_weights(roles.learner)).map(
+        n_step_rows(n_step=cfg.n_step, discount=cfg.discount)
+    )
+    return _act_and_learn(rows.map(estimate_priorities) if cfg.prioritized else rows, roles, cfg)
+
+
+def r2d2(roles: ApexRoles, cfg: R2D2Config) -> Stream[Report]:
+    """R2D2 (Kapturowski et al. 2019): Ape-X with a memory, which learns from sequences."""
+    rows = rollouts(roles.workers, newest_weights(roles.learner)).map(
+        sequences(burn_in=cfg.burn_in, length=cfg.length, n_step=cfg.n_step, discount=cfg.discount)
+    )
+    priorities = estimate_sequence_priorities(max_share=cfg.max_error_share, rescale_epsilon=cfg.rescale_epsilon)
+    return _act_and_learn(rows.map(priorities) if cfg.prioritized else rows, roles, cfg)
+
+
+def _act_and_learn(rows: ShardedStream[Batch], roles: ApexRoles, cfg: PacedConfig) -> Stream[Report]:
+    """Keep the rows that workers make of their rollouts, and learn from what was kept."""
+    workers, shards = roles.workers, roles.shards
+    every_so_often = every_steps(cfg.weight_sync_steps, newest_weights(roles.learner))
     greediest = workers[: max(len(workers) // 3, 1)]
     act = (
         rows.gather_async(in_flight=cfg.rollouts_in_flight)
         .tell(shards, Replay.add)
-        .tell(workers, Worker.load, message=every_steps(cfg.weight_sync_steps, newest), route=Route.SOURCE)
+        .tell(workers, Worker.load, message=every_so_often, route=Route.SOURCE)
         .map(report_rollout_of(greediest))
     )
     learn = (

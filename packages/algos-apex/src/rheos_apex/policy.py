@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from rheos.policies import PolicySpec
 from rheos.spaces import Spaces
-from rheos_apex.config import QLearningConfig
+from rheos_apex.config import ReplayConfig
 from rheos_apex.q_network import q_network
 
 __all__ = ["q_policy"]
 
 
-def q_policy(spaces: Spaces, config: QLearningConfig, *, gives_values: bool = False) -> PolicySpec:
+def q_policy(spaces: Spaces, config: ReplayConfig, *, gives_values: bool = False) -> PolicySpec:
     """Return how to act in some spaces.
 
     Args:
@@ -27,5 +27,6 @@ def q_policy(spaces: Spaces, config: QLearningConfig, *, gives_values: bool = Fa
         explore=acts.explore_with_values if gives_values else acts.explore,
         exploit=acts.exploit,
         draw_noise=acts.draw_noise,
-        value=acts.value if gives_values else None,
+        value=acts.value if gives_values and not acts.memory_size else None,
+        memory_size=acts.memory_size,
     )

@@ -13,9 +13,9 @@ import numpy.typing as npt
 from rheos.arrays.namespace import Array, ArrayNamespace
 from rheos.backend import Networks
 from rheos.errors import SpaceError
-from rheos.networks.specs import MLP, Activation, NetworkSpec
+from rheos.networks.specs import LSTM, MLP, Activation, NetworkSpec
 from rheos.spaces import ACTION_MASK, ActionAdapter, ObservationAdapter, Spaces
-from rheos_apex.config import QLearningConfig
+from rheos_apex.config import QLearningConfig, R2D2Config, ReplayConfig
 from rheos_apex.noisy import NoisyMLP, draw_factors
 from rheos_apex.value_distributions import ValueDistribution, value_distribution_of
 from rheos_ops.q_learning import dueling_q_values
@@ -35,6 +35,9 @@ class QNetwork:
     Actions are a choice in each of several branches (one for a Discrete space), of `branches[d]` values in the d-th:
     A in all. Rows are `[N, ...]`.
 
+    With an LSTM between torso and heads it has a memory: what is said of an action depends on the steps before. Then
+    the functions by which it acts also take the columns `memory` `[N, S]` and `is_first` `[N]`, and give `memory`.
+
     Source:
         Branches: Tavakoli et al. 2018, arXiv:1711.08946, with the mean over the branches as target.
     """
@@ -50,6 +53,18 @@ class QNetwork:
     """Whether the column `action_mask` says which actions are allowed."""
     noisy: Mapping[str, NoisyMLP] | None = None
     """The layers with noise, in place of the networks of these names."""
+    lstm: LSTM | None = None
+    """The memory, a network of this name, too."""
+
+    @property
+    def observed(self) -> tuple[str, ...]:
+        """The columns of observations that it reads."""
+        return (*self.torso.columns, *((ACTION_MASK,) if self.has_mask else ()))
+
+    @property
+    def memory_size(self) -> int:
+        """S: the numbers of its memory; 0 without one."""
+        return 0 if self.lstm is None else self.lstm.state_size
 
     @property
     def num_values(self) -> int:
@@ -69,12 +84,33 @@ class QNetwork:
         Args:
             xp: the namespace of the arrays.
             networks: native networks by name.
-            inputs: columns of observations.
+            inputs: columns of observations, and of the memory where there is one.
             factors: noise of `draw_factors`, `[num_factors]`; None gives what is expected of noisy layers.
         """
-        features = self.torso(xp, networks, inputs)
-        if "trunk" in self.networks:
-            features = networks["trunk"](features)
+        return self._step(xp, networks, inputs, factors)[0]
+
+    def unroll(
+        self, xp: ArrayNamespace, networks: Networks, observed: Mapping[str, Array], memory: Array, is_first: Array
+    ) -> tuple[Array, Array]:
+        """Return the features of the LSTM, `[T, N, units]`, which `outputs_of` reads, and the memory after all steps.
+
+        Args:
+            xp: the namespace of the arrays.
+            networks: native networks by name.
+            observed: columns of observations, `[T, N, ...]`.
+            memory: before the first step, `[N, S]`.
+            is_first: `[T, N]`, bool: whether an episode begins, before which the memory is 0.
+        """
+        rows = {name: xp.reshape(column, (-1, *column.shape[2:])) for name, column in observed.items()}
+        features = self._features(xp, networks, rows)
+        by_step = xp.reshape(features, (is_first.shape[0], -1, features.shape[-1]))
+        unrolled: tuple[Array, Array] = networks["lstm"](by_step, memory, is_first)
+        return unrolled
+
+    def outputs_of(
+        self, xp: ArrayNamespace, networks: Networks, features: Array, factors: Array | None = None
+    ) -> Array:
+        """Return what the heads make of features `[N, ...]`: see `outputs`."""
         size = self.values.num_outputs
         names = ("value", "advantages") if self.is_dueling else ("q",)
         given = []
@@ -137,23 +173,26 @@ class QNetwork:
 
     def exploit(self, xp: ArrayNamespace, networks: Networks, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Give the best actions."""
-        means = self.values.means(xp, self.outputs(xp, networks, inputs))
-        return {"actions": self.joined(xp, self.best(xp, means, inputs))}
+        outputs, remembered = self._step(xp, networks, inputs, None)
+        means = self.values.means(xp, outputs)
+        return {"actions": self.joined(xp, self.best(xp, means, inputs)), **remembered}
 
     def explore(self, xp: ArrayNamespace, networks: Networks, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Give the best actions, and where `epsilons` `[N]` says so random ones, which are all alike."""
-        return {"actions": self.joined(xp, self._explored(xp, networks, inputs)[1])}
+        _, actions, remembered = self._explored(xp, networks, inputs)
+        return {"actions": self.joined(xp, actions), **remembered}
 
     def explore_with_values(
         self, xp: ArrayNamespace, networks: Networks, inputs: Mapping[str, Array]
     ) -> dict[str, Array]:
         """Give actions as `explore` does, `values` of the best ones and `chosen_values` of those, `[N]` each."""
-        means, actions = self._explored(xp, networks, inputs)
+        means, actions, remembered = self._explored(xp, networks, inputs)
         best = self.of_actions(xp, means, self.best(xp, means, inputs))
         return {
             "actions": self.joined(xp, actions),
             "values": mean_of(best),
             "chosen_values": mean_of(self.of_actions(xp, means, actions)),
+            **remembered,
         }
 
     def value(self, xp: ArrayNamespace, networks: Networks, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -168,18 +207,36 @@ class QNetwork:
             return uniform
         return np.concatenate([uniform, draw_factors(generator, num, self.num_factors)], axis=1)
 
+    def _features(self, xp: ArrayNamespace, networks: Networks, observed: Mapping[str, Array]) -> Array:
+        """Return what torso and trunk make of observations, `[N, ...]`."""
+        features = self.torso(xp, networks, observed)
+        return networks["trunk"](features) if "trunk" in self.networks else features
+
+    def _step(
+        self, xp: ArrayNamespace, networks: Networks, inputs: Mapping[str, Array], factors: Array | None
+    ) -> tuple[Array, dict[str, Array]]:
+        """Return the outputs `[N, K, A]`, and the memory afterwards, where there is one."""
+        features = self._features(xp, networks, inputs)
+        if self.lstm is None:
+            return self.outputs_of(xp, networks, features, factors), {}
+        is_first = xp.expand_dims(inputs["is_first"], axis=0)
+        features, memory = networks["lstm"](xp.expand_dims(features, axis=0), inputs["memory"], is_first)
+        return self.outputs_of(xp, networks, features[0], factors), {"memory": memory}
+
     def _explored(
         self, xp: ArrayNamespace, networks: Networks, inputs: Mapping[str, Array]
-    ) -> tuple[Array, list[Array]]:
+    ) -> tuple[Array, list[Array], dict[str, Array]]:
         noise, end = inputs["noise"], 1 + self.num_values
         factors = noise[0, end:] if self.num_factors else None  # the same for all rows
-        means = self.values.means(xp, self.outputs(xp, networks, inputs, factors))
+        outputs, remembered = self._step(xp, networks, inputs, factors)
+        means = self.values.means(xp, outputs)
         best = self.best(xp, means, inputs)
         if "epsilons" not in inputs:
-            return means, best
+            return means, best, remembered
         is_random = noise[:, 0] < inputs["epsilons"]
         random = self.best(xp, noise[:, 1:end], inputs)
-        return means, [xp.where(is_random, other, first) for other, first in zip(random, best, strict=True)]
+        actions = [xp.where(is_random, other, first) for other, first in zip(random, best, strict=True)]
+        return means, actions, remembered
 
 
 def mean_of(numbers: Sequence[Array]) -> Array:
@@ -190,7 +247,7 @@ def mean_of(numbers: Sequence[Array]) -> Array:
     return total if len(numbers) == 1 else total / len(numbers)
 
 
-def q_network(spaces: Spaces, config: QLearningConfig) -> QNetwork:
+def q_network(spaces: Spaces, config: ReplayConfig) -> QNetwork:
     """Make the network for some spaces.
 
     Raises:
@@ -208,7 +265,8 @@ def q_network(spaces: Spaces, config: QLearningConfig) -> QNetwork:
     sizes = {"q": values.num_outputs * sum(branches)}
     if config.dueling:
         sizes = {"value": values.num_outputs, "advantages": sizes["q"]}
-    own = hidden[-1:] if config.dueling or config.noisy else ()  # layers of each head
+    sigma = config.noisy_sigma if isinstance(config, QLearningConfig) and config.noisy else None
+    own = hidden[-1:] if config.dueling or sigma is not None else ()  # layers of each head
     shared = hidden[: len(hidden) - len(own)]
 
     networks = dict(torso.networks)
@@ -216,9 +274,13 @@ def q_network(spaces: Spaces, config: QLearningConfig) -> QNetwork:
     if shared:
         networks["trunk"] = MLP(size, shared[-1], shared[:-1], activation, output_scale=2.0**0.5, activates_output=True)
         size = shared[-1]
+    lstm = None
+    if isinstance(config, R2D2Config):
+        networks["lstm"] = lstm = LSTM(size, config.lstm_units)
+        size = config.lstm_units
     noisy = None
-    if config.noisy:
-        noisy = {name: NoisyMLP(name, size, n, own, activation, config.noisy_sigma) for name, n in sizes.items()}
+    if sigma is not None:
+        noisy = {name: NoisyMLP(name, size, n, own, activation, sigma) for name, n in sizes.items()}
         for layer in noisy.values():
             networks |= layer.networks
     else:
@@ -232,6 +294,7 @@ def q_network(spaces: Spaces, config: QLearningConfig) -> QNetwork:
         is_single=adapter.shape == (),
         has_mask=ACTION_MASK in columns,
         noisy=noisy,
+        lstm=lstm,
     )
 
 

@@ -10,11 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from rheos import Actor, ActorGroup
-from rheos.backend import Adam
+from rheos.backend import Adam, Loss
 from rheos.errors import ConfigError
 from rheos.runs.context import RunContext
-from rheos_apex.config import ApexConfig, DQNConfig, QLearningConfig
-from rheos_apex.losses import NOISE, TARGET_NOISE, QLearningLoss, columns_of
+from rheos_apex.config import ApexConfig, DQNConfig, QLearningConfig, R2D2Config, ReplayConfig
+from rheos_apex.losses import (
+    NOISE,
+    TARGET_NOISE,
+    QLearningLoss,
+    SequenceQLearningLoss,
+    columns_of,
+    sequence_columns_of,
+)
 from rheos_apex.noisy import draw_factors
 from rheos_apex.policy import q_policy
 from rheos_apex.q_network import q_network
@@ -24,7 +31,7 @@ from rheos_ops.roles import Learner, Replay, Worker
 from rheos_ops.schedules import Linear
 from rheos_ops.workers import RolloutWorker
 
-__all__ = ["ApexRoles", "DQNRoles", "apex_roles", "dqn_roles", "learner_spec"]
+__all__ = ["ApexRoles", "DQNRoles", "apex_roles", "dqn_roles", "learner_spec", "r2d2_roles"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +47,7 @@ class DQNRoles:
 
 @dataclass(frozen=True)
 class ApexRoles:
-    """Who takes part in Ape-X."""
+    """Who takes part in Ape-X, and in R2D2."""
 
     workers: ActorGroup[Worker]
     """The first one explores least."""
@@ -55,8 +62,8 @@ def dqn_roles(context: RunContext[DQNConfig]) -> DQNRoles:
         ConfigError: if a setting changes over the run, and nothing says how long the run is, or if settings
             contradict each other.
     """
-    _check(context, workers_at_once=context.num_workers)
     config = context.config
+    _check(context, context.num_workers, config.rollout_steps + config.n_step)  # see `apex_roles`
     round_steps = context.num_workers * context.environment.config.num_envs * config.rollout_steps
     return DQNRoles(
         workers=ActorGroup("rollout", context.num_workers, partial(_make_dqn_worker, context)),
@@ -72,22 +79,36 @@ def apex_roles(context: RunContext[ApexConfig]) -> ApexRoles:
     Raises:
         ConfigError: as `dqn_roles` does.
     """
-    _check(context, workers_at_once=1)
-    return ApexRoles(
-        workers=ActorGroup("rollout", context.num_workers, partial(_make_apex_worker, context)),
-        shards=ActorGroup("replay", context.config.replay_shards, partial(_make_shard, context)),
-        learner=Actor("learner", partial(_make_apex_learner, context)),
-    )
+    config = context.config
+    _check(context, 1, config.rollout_steps + config.n_step)  # n - 1 of before come again, and what the last led to
+    return _paced_roles(context)
 
 
-def learner_spec(context: RunContext[QLearningConfig], *, publish_every: int = 1) -> ReplayLearnerSpec:
+def r2d2_roles(context: RunContext[R2D2Config]) -> ApexRoles:
+    """Describe the actors of R2D2; none is started.
+
+    Raises:
+        ConfigError: as `dqn_roles` does.
+    """
+    _check(context, 1, context.config.rollout_steps + 1)  # each step may end an episode, and one sequence waited
+    return _paced_roles(context)
+
+
+def learner_spec(context: RunContext[ReplayConfig], *, publish_every: int = 1) -> ReplayLearnerSpec:
     """Return what the family says of its learner."""
     config = context.config
     acts = q_network(context.environment.spaces(), config)
+    loss: Loss = QLearningLoss(acts, config.double)
+    columns = columns_of(acts)
+    if isinstance(config, R2D2Config):
+        loss = SequenceQLearningLoss(
+            acts, config.double, config.burn_in, config.rescale_epsilon, config.max_error_share
+        )
+        columns = sequence_columns_of(acts)
     return ReplayLearnerSpec(
         networks=acts.networks,
-        loss=QLearningLoss(acts, config.double),
-        columns=columns_of(acts),
+        loss=loss,
+        columns=columns,
         learning_rate=config.learning_rate,
         optimizer=Adam(epsilon=config.adam_epsilon),
         max_grad_norm=config.max_grad_norm,
@@ -142,6 +163,14 @@ def apex_epsilons(base: float, exponent: float, count: int) -> tuple[float, ...]
     return tuple(base ** (1.0 + exponent * fraction) for fraction in fractions)
 
 
+def _paced_roles(context: RunContext[ApexConfig | R2D2Config]) -> ApexRoles:
+    return ApexRoles(
+        workers=ActorGroup("rollout", context.num_workers, partial(_make_paced_worker, context)),
+        shards=ActorGroup("replay", context.config.replay_shards, partial(_make_shard, context)),
+        learner=Actor("learner", partial(_make_paced_learner, context)),
+    )
+
+
 def _make_dqn_worker(context: RunContext[DQNConfig], index: int) -> RolloutWorker:
     config = context.config
     schedule = Linear(config.initial_epsilon, config.final_epsilon, config.exploration_steps)
@@ -155,7 +184,7 @@ def _make_dqn_worker(context: RunContext[DQNConfig], index: int) -> RolloutWorke
     )
 
 
-def _make_apex_worker(context: RunContext[ApexConfig], index: int) -> RolloutWorker:
+def _make_paced_worker(context: RunContext[ApexConfig | R2D2Config], index: int) -> RolloutWorker:
     config, num_envs = context.config, context.environment.config.num_envs
     epsilons = apex_epsilons(config.epsilon_base, config.epsilon_exponent, context.num_workers * num_envs)
     return RolloutWorker(
@@ -168,7 +197,7 @@ def _make_apex_worker(context: RunContext[ApexConfig], index: int) -> RolloutWor
     )
 
 
-def _make_shard(context: RunContext[QLearningConfig], index: int) -> ReplayShard:
+def _make_shard(context: RunContext[ReplayConfig], index: int) -> ReplayShard:
     config = context.config
     shards = config.replay_shards
     importance: float | Linear = config.importance_exponent
@@ -185,6 +214,7 @@ def _make_shard(context: RunContext[QLearningConfig], index: int) -> ReplayShard
         batch_size=config.batch_size,
         priority_exponent=config.priority_exponent if config.prioritized else 0.0,
         importance_exponent=importance,
+        gives_next=not isinstance(config, R2D2Config),
     )
 
 
@@ -193,7 +223,7 @@ def _make_dqn_learner(context: RunContext[DQNConfig], round_steps: int) -> Repla
     return make_replay_learner(context, learner_spec(context, publish_every=updates))
 
 
-def _make_apex_learner(context: RunContext[ApexConfig]) -> ReplayLearner:
+def _make_paced_learner(context: RunContext[ApexConfig | R2D2Config]) -> ReplayLearner:
     return make_replay_learner(context, learner_spec(context, publish_every=context.config.publish_every))
 
 
@@ -202,8 +232,14 @@ def _draw_noise(num_factors: int, generator: np.random.Generator) -> Mapping[str
     return {name: draw_factors(generator, 1, num_factors) for name in names}
 
 
-def _check(context: RunContext[QLearningConfig], *, workers_at_once: int) -> None:
-    """Refuse settings that contradict each other; a shard gets rollouts of so many workers at once."""
+def _check(context: RunContext[ReplayConfig], workers_at_once: int, rows: int) -> None:
+    """Refuse settings that contradict each other.
+
+    Args:
+        context: of the run.
+        workers_at_once: whose rollouts come to a shard at once.
+        rows: that come of one environment then, at most.
+    """
     config = context.config
     refuse_processes(context)
     if config.final_importance_exponent is not None and context.total_env_steps is None:
@@ -211,7 +247,7 @@ def _check(context: RunContext[QLearningConfig], *, workers_at_once: int) -> Non
             f"algo.final_importance_exponent: got {config.final_importance_exponent:g}, but nothing says when it is "
             "reached: set stop.env_steps, or algo.final_importance_exponent=null."
         )
-    if not config.value_min < config.value_max:
+    if isinstance(config, QLearningConfig) and not config.value_min < config.value_max:
         raise ConfigError(
             f"algo.value_min: got {config.value_min:g}, expected less than algo.value_max={config.value_max:g}."
         )
@@ -221,7 +257,6 @@ def _check(context: RunContext[QLearningConfig], *, workers_at_once: int) -> Non
             f"{config.replay_steps}: so many are never there at a time."
         )
     num_envs = workers_at_once * context.environment.config.num_envs
-    rows = config.rollout_steps + config.n_step  # n - 1 of the rollout before come again, and what the last one led to
     least = config.replay_shards * rows * num_envs
     if config.replay_steps < least:
         raise ConfigError(

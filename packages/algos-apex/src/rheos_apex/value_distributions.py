@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from rheos.arrays.namespace import Array, ArrayNamespace
-from rheos_apex.config import QLearningConfig
+from rheos_apex.config import QLearningConfig, ReplayConfig
 from rheos_ops.distributional import project_distribution, quantile_huber
 from rheos_ops.q_learning import huber
 
@@ -164,8 +164,10 @@ class QuantileValues:
         return losses, xp.stop_gradient(losses)
 
 
-def value_distribution_of(config: QLearningConfig) -> ValueDistribution:
-    """Return what the settings say is learned."""
+def value_distribution_of(config: ReplayConfig) -> ValueDistribution:
+    """Return what the settings say is learned: the mean, where they have no word for it."""
+    if not isinstance(config, QLearningConfig):
+        return MeanValues(config.huber_delta)
     if config.value_distribution == "categorical":
         return CategoricalValues(config.num_atoms, config.value_min, config.value_max)
     if config.value_distribution == "quantile":

@@ -27,7 +27,7 @@ def rheos_executors() -> list[ExecutorSpec]:
 
 @hookimpl
 def rheos_environments() -> list[EnvironmentSpec]:
-    """Offer the environments that are registered with Gymnasium, and Atari games as they are learned from."""
+    """Offer the environments that are registered with Gymnasium, prepared Atari games, and a task of memory."""
     return [
         EnvironmentSpec(
             name="gym",
@@ -39,5 +39,11 @@ def rheos_environments() -> list[EnvironmentSpec]:
             summary="Atari games, prepared as DeepMind did: env.game=pong",
             factory="rheos.environments.atari:make_environment",
             config="rheos.environments.atari_config:AtariConfig",
+        ),
+        EnvironmentSpec(
+            name="delayed-cue",
+            summary="a cue that is shown once has to be named later: for policies with a memory",
+            factory="rheos.environments.delayed_cue:make_environment",
+            config="rheos.environments.delayed_cue_config:DelayedCueConfig",
         ),
     ]

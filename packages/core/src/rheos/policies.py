@@ -30,6 +30,14 @@ class PolicySpec:
     `annotate` takes what was observed and done (`rewards`, all that `explore` gave) and gives the columns that stand
     in the rollout instead of what `explore` gave beside `actions`; without it, they stand there themselves. `value`
     gives `values` `[B]` of observations; with it the rollout has `values` and `next_values`.
+
+    A policy with a memory has `memory_size` numbers of it for each environment. `explore` and `exploit` also take
+    `memory` `[B, memory_size]` float32, as the step before left it, and `is_first` bool `[B]`: where it is True, an
+    episode begins, and whatever was in `memory` must not matter. They give the new `memory`. Who acts keeps it from
+    step to step.
+
+    Raises:
+        ValueError: if a policy with a memory has `annotate` or `value`.
     """
 
     networks: Mapping[str, NetworkSpec]
@@ -39,3 +47,12 @@ class PolicySpec:
     """`(generator, num) -> noise` `[num, ...]`, for `num` actions: a worker draws for a whole fragment at once."""
     annotate: Function | None = None
     value: Function | None = None
+    memory_size: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what no worker does yet."""
+        if self.memory_size and (self.annotate is not None or self.value is not None):
+            raise ValueError(
+                f"PolicySpec(memory_size={self.memory_size}): got annotate or value, which have no memory: give what "
+                "they give in explore."
+            )

@@ -43,6 +43,9 @@ class Fragment:
     terminated: BoolArray
     truncated: BoolArray
     is_transition: BoolArray
+    remembered: Columns = field(default_factory=dict)
+    """Where the policy has a memory: `memory` `[T + 1, B, S]`, as it was before each row and is after the last, and
+    `is_first` `[T + 1, B]`, whether an episode begins there."""
     outputs: Columns = field(default_factory=dict)
     """What the policy gave, `[T, B, ...]`."""
     final_observations: list[Columns] = field(default_factory=list)
@@ -52,14 +55,18 @@ class Fragment:
     """`[T, B]` each; None where the environments give none."""
 
     @staticmethod
-    def empty(columns: Mapping[str, Column], num_steps: int, num_envs: int) -> Fragment:
+    def empty(columns: Mapping[str, Column], num_steps: int, num_envs: int, memory_size: int = 0) -> Fragment:
         """Allocate everything but the outputs, whose names the policy knows."""
         observations = {
             name: np.empty((num_steps + 1, num_envs, *column.shape), column.dtype) for name, column in columns.items()
         }
         terminated, truncated, is_transition = np.empty((3, num_steps, num_envs), np.bool_)
         rewards = np.empty((num_steps, num_envs), np.float32)
-        return Fragment(observations, rewards, terminated, truncated, is_transition)
+        remembered: Columns = {}
+        if memory_size:
+            remembered["memory"] = np.empty((num_steps + 1, num_envs, memory_size), np.float32)
+            remembered["is_first"] = np.empty((num_steps + 1, num_envs), np.bool_)
+        return Fragment(observations, rewards, terminated, truncated, is_transition, remembered)
 
     @property
     def ended(self) -> BoolArray:
@@ -78,9 +85,9 @@ class Fragment:
         self._score.rewards[step], self._score.ended[step] = score
 
     def rows(self) -> list[Columns]:
-        """Return the observations `[B, ...]` of each step, and what the last one led to; views."""
-        names = self.observations
-        return [dict(zip(names, row, strict=True)) for row in zip(*names.values(), strict=True)]
+        """Return what is observed and remembered `[B, ...]` at each step and after the last one; views."""
+        columns = {**self.observations, **self.remembered}
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     def flat(self, num_steps: int) -> Columns:
         """Return the observations of the first steps with time and environments as one axis; views."""

@@ -1,11 +1,20 @@
-"""Q-learning: double-Q targets, TD errors, the two streams of a dueling network, and the Huber loss."""
+"""Q-learning: double-Q targets, TD errors, dueling networks, the Huber loss, rescaled values, and priorities."""
 
 from __future__ import annotations
 
 from rheos.arrays.namespace import Array, ArrayNamespace
 from rheos.arrays.shapes import check_same_shape
 
-__all__ = ["double_q_targets", "dueling_q_values", "huber", "td_errors"]
+__all__ = [
+    "double_q_targets",
+    "dueling_q_values",
+    "huber",
+    "rescaled_targets",
+    "sequence_priorities",
+    "signed_hyperbolic",
+    "signed_parabolic",
+    "td_errors",
+]
 
 
 def double_q_targets(
@@ -138,3 +147,118 @@ def huber(xp: ArrayNamespace, errors: Array, *, delta: float = 1.0) -> Array:
     distances = xp.abs(errors)
     inside = xp.clip(distances, None, delta)
     return 0.5 * xp.square(inside) + delta * (distances - inside)
+
+
+def signed_hyperbolic(xp: ArrayNamespace, x: Array, *, epsilon: float = 1e-3) -> Array:
+    """Return h(x) = sign(x) (√(|x| + 1) - 1) + ε x, which makes large returns small and keeps small ones apart.
+
+    Computed as x / (√(|x| + 1) + 1) + ε x, in which nothing cancels out.
+
+    Args:
+        xp: the namespace of the arrays.
+        x: of any shape.
+        epsilon: ε, at least 0; above 0 its inverse has a bounded slope.
+
+    Example:
+        >>> from rheos.arrays.numpy_namespace import numpy_xp as xp
+        >>> signed_hyperbolic(xp, xp.asarray([0.0, 3.0, -99.0]), epsilon=0.0)
+        array([ 0.,  1., -9.], dtype=float32)
+
+    Source:
+        Pohlen et al. 2018, arXiv:1805.11593, proposition A.2.
+    """
+    return x / (xp.sqrt(xp.abs(x) + 1.0) + 1.0) + epsilon * x
+
+
+def signed_parabolic(xp: ArrayNamespace, x: Array, *, epsilon: float = 1e-3) -> Array:
+    """Return h⁻¹(x), the inverse of `signed_hyperbolic`.
+
+    With z = √(|y| + 1) for the y that is looked for, ε z² + z = |x| + 1 + ε, so that z is known and
+
+        y = x (z + 1) / (1 + ε (z + 1))
+
+    which is the formula of the paper without its differences of nearly equal numbers.
+
+    Args:
+        xp: the namespace of the arrays.
+        x: of any shape.
+        epsilon: ε, as of `signed_hyperbolic`.
+
+    Example:
+        >>> from rheos.arrays.numpy_namespace import numpy_xp as xp
+        >>> signed_parabolic(xp, xp.asarray([0.0, 1.0, -9.0]), epsilon=0.0)
+        array([  0.,   3., -99.], dtype=float32)
+
+    Source:
+        Pohlen et al. 2018, arXiv:1805.11593, proposition A.2.
+    """
+    above = xp.abs(x) + (1.0 + epsilon)
+    z = 2.0 * above / (1.0 + xp.sqrt(1.0 + 4.0 * epsilon * above))
+    return x * (z + 1.0) / (1.0 + epsilon * (z + 1.0))
+
+
+def rescaled_targets(
+    xp: ArrayNamespace, rewards: Array, discounts: Array, next_values: Array, *, epsilon: float | None
+) -> Array:
+    """Return h(r + γ h⁻¹(v)), the target of values that are learned as h of the return; or r + γ v.
+
+    Args:
+        xp: the namespace of the arrays.
+        rewards: r, `[...]`, of one or several steps.
+        discounts: γⁿ, `[...]`; 0 where the episode terminated.
+        next_values: v, `[...]`, rescaled as what is learned.
+        epsilon: ε of h, which is `signed_hyperbolic`; None: nothing is rescaled.
+
+    Raises:
+        ShapeError: if the shapes differ.
+
+    Example:
+        >>> from rheos.arrays.numpy_namespace import numpy_xp as xp
+        >>> rescaled_targets(xp, xp.asarray([4.0]), xp.asarray([0.5]), xp.asarray([2.0]), epsilon=0.0)
+        array([2.], dtype=float32)
+
+    Source:
+        Pohlen et al. 2018, arXiv:1805.11593, section 3.2; for n steps, Kapturowski et al. 2019, "Recurrent experience
+        replay in distributed reinforcement learning", section 2.3.
+    """
+    check_same_shape(
+        "rescaled_targets takes one discount and one value for each reward",
+        rewards=rewards,
+        discounts=discounts,
+        next_values=next_values,
+    )
+    if epsilon is None:
+        return rewards + discounts * next_values
+    returns = rewards + discounts * signed_parabolic(xp, next_values, epsilon=epsilon)
+    return signed_hyperbolic(xp, returns, epsilon=epsilon)
+
+
+def sequence_priorities(xp: ArrayNamespace, errors: Array, mask: Array, *, max_share: float) -> Array:
+    """Return p = η maxₜ |δₜ| + (1 - η) meanₜ |δₜ| of each sequence, over the steps that count.
+
+    Args:
+        xp: the namespace of the arrays.
+        errors: TD errors δₜ, `[N, T]`.
+        mask: bool `[N, T]`: which steps count. Where none does, p is 0.
+        max_share: η, in [0, 1]. A mean alone of long sequences would hide the few large errors.
+
+    Returns:
+        `[N]`, constant to the gradient.
+
+    Raises:
+        ShapeError: if the shapes differ.
+
+    Example:
+        >>> from rheos.arrays.numpy_namespace import numpy_xp as xp
+        >>> errors, mask = xp.asarray([[1.0, -3.0, 9.0]]), xp.asarray([[True, True, False]])
+        >>> sequence_priorities(xp, errors, mask, max_share=0.5)
+        array([2.5], dtype=float32)
+
+    Source:
+        Kapturowski et al. 2019, "Recurrent experience replay in distributed reinforcement learning", section 2.3.
+    """
+    check_same_shape("sequence_priorities takes one flag for each error", errors=errors, mask=mask)
+    counted = xp.astype(mask, xp.float32)
+    sizes = xp.where(mask, xp.abs(xp.stop_gradient(errors)), 0.0)
+    means = xp.sum(sizes, axis=-1) / xp.clip(xp.sum(counted, axis=-1), 1.0, None)
+    return max_share * xp.max(sizes, axis=-1) + (1.0 - max_share) * means

@@ -51,6 +51,10 @@ class RolloutWorker:
     the end of the fragment. It is 0 where an episode terminated. Where `explore` gives `values` itself, only what it
     did not see is valued.
 
+    Where the policy has a memory of S numbers, the worker carries it from step to step and from fragment to fragment,
+    and there are `memory` `[T, B, S]`, as it was before each step, and `is_first` `[T, B]`: an episode begins there
+    (or the environment only resets itself), so that nothing of `memory` counted.
+
     With `gives_next_observations` there is beside each column of observations what the action led to, as
     `next_<column>`: where an episode ended its last observation, not the first one after the reset.
 
@@ -125,15 +129,18 @@ class RolloutWorker:
         acting = self._acting
         if acting is None:
             raise RheosError(f"{self.name}: rollout() before load(weights): a worker has no weights of its own.")
-        fragment = Fragment.empty(self._observations.columns, self._rollout_steps, self._environments.num_envs)
+        fragment = Fragment.empty(
+            self._observations.columns, self._rollout_steps, self._environments.num_envs, self._policy.memory_size
+        )
         with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is told below, by name
             self._fill(fragment, acting.explore)
         self._refuse_bad_numbers(fragment, self._rollout_steps)
         self._steps += self._rollout_steps
         # copies, since the fragment belongs to its receiver
-        self._latest = {name: column[-1].copy() for name, column in fragment.observations.items()}
+        before = {**fragment.observations, **fragment.remembered}
+        self._latest = {name: column[-1].copy() for name, column in before.items()}
         columns = {
-            **{name: column[:-1] for name, column in fragment.observations.items()},
+            **{name: column[:-1] for name, column in before.items()},
             "rewards": fragment.rewards,
             "terminated": fragment.terminated,
             "truncated": fragment.truncated,
@@ -193,6 +200,7 @@ class RolloutWorker:
         rows, outputs = fragment.rows(), fragment.outputs
         rewards, terminated, truncated = fragment.rewards, fragment.terminated, fragment.truncated
         is_transition = fragment.is_transition
+        has_memory = bool(fragment.remembered)
         if self._epsilons is not None:
             epsilons = self._epsilons(self._env_steps)
             for row in rows:
@@ -206,6 +214,8 @@ class RolloutWorker:
                 row = rows[done]
                 row["noise"] = noise[done]
                 acted = explore(row)
+                if has_memory:
+                    rows[done + 1]["memory"][...] = acted.pop("memory")
                 if not outputs:
                     for name, column in acted.items():
                         outputs[name] = np.empty((num_steps, *column.shape), column.dtype)
@@ -215,6 +225,8 @@ class RolloutWorker:
                     step_environments(decode(acted["actions"]))
                 )
                 encode(observations, rows[done + 1])
+                if has_memory:
+                    rows[done + 1]["is_first"][...] = terminated[done] | truncated[done] | ~is_transition[done]
                 if final is not None:
                     self._keep_final(fragment, done, final)
                 if score is not None:
@@ -226,7 +238,7 @@ class RolloutWorker:
             raise
 
     def _begin(self, row: Columns) -> None:
-        """Write what is observed before the first step."""
+        """Write what is observed and remembered before the first step."""
         if self._latest is not None:
             for name, column in self._latest.items():
                 row[name][...] = column
@@ -237,6 +249,9 @@ class RolloutWorker:
             self._observations.encode(observations, row)
         except ObservationOutside as error:
             raise self._failed(0, error.row, error) from error
+        if self._policy.memory_size:
+            row["memory"][...] = 0.0
+            row["is_first"][...] = True
 
     def _keep_final(self, fragment: Fragment, step: int, observations: Any) -> None:
         """Keep a copy of the last observations of episodes, since the environments may write there again."""

@@ -79,7 +79,8 @@ def export_policy(
     """Write the newest policy of a run as a file that runs without Rheos, read it again and compare how it acts.
 
     What is written takes the columns of encoded observations, any number of rows, and gives the encoded actions that
-    the policy takes when it is played. A description beside it, `<path>.json`, says what they are.
+    the policy takes when it is played. Where the policy has a memory, it takes `memory` and `is_first`, too, and gives
+    the new memory (in ONNX as `memory_out`). A description beside it, `<path>.json`, says what they are.
 
     Args:
         run_dir: the folder of a run, or one of its `checkpoints/<env_steps>`.
@@ -109,11 +110,13 @@ def export_policy(
     spec = from_mapping(settings_class(registry.backend(chosen["name"])), chosen, path="backend")
     native = make_backend(spec, device, registry)
     networks = native.build(policy.spec.networks, policy.checkpoint.weights)
-    batches = list(_observations(policy))
+    batches = list(_inputs(policy))
     written = native.export(policy.spec.exploit, networks, batches[-1], path, to)
     try:
         difference = max(_difference(policy, written, batch) for batch in batches)
-        write_atomically(description, json.dumps(_description(policy, written(batches[0]), to), indent=2) + "\n")
+        write_atomically(
+            description, json.dumps(_description(policy, batches[0], written(batches[0]), to), indent=2) + "\n"
+        )
     except BaseException:
         _remove(path)
         raise
@@ -140,15 +143,19 @@ def _chosen(to: str, backend: Mapping[str, Any] | None, policy: TrainedPolicy, r
     raise UsageError(f"--to {to}: no backend is known that writes it, expected one of {known}.")
 
 
-def _observations(policy: TrainedPolicy) -> Iterator[dict[str, npt.NDArray[np.generic]]]:
-    """Give batches of encoded observations, drawn from the space."""
+def _inputs(policy: TrainedPolicy) -> Iterator[dict[str, npt.NDArray[np.generic]]]:
+    """Give batches of encoded observations, drawn from the space, and of memories."""
     space = policy.spaces.observation
     space.seed(0)
+    generator, memory_size = np.random.default_rng(0), policy.spec.memory_size
     for number in _CHECKED:
         rows = [policy.observations.encode(_batch_of_one(space.sample())) for _ in range(number)]
         batch = {name: np.concatenate([_within(row[name]) for row in rows]) for name in rows[0]}
         if "action_mask" in batch:  # one that was drawn may allow nothing
             batch["action_mask"][...] = True
+        if memory_size:
+            batch["memory"] = generator.uniform(-1.0, 1.0, (number, memory_size)).astype(np.float32)
+            batch["is_first"] = generator.random(number) < 0.5
         yield batch
 
 
@@ -165,33 +172,36 @@ def _within(column: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
 
 
 def _difference(policy: TrainedPolicy, written: Callable[[_Columns], Mapping[str, Any]], batch: _Columns) -> float:
-    expected, got = policy.exploit(batch)["actions"], np.asarray(written(batch)["actions"])
+    given = written(batch)
+    return max(_apart(name, expected, np.asarray(given[name])) for name, expected in policy.exploit(batch).items())
+
+
+def _apart(name: str, expected: npt.NDArray[Any], got: npt.NDArray[Any]) -> float:
     if expected.shape != got.shape or expected.dtype != got.dtype:
         raise RheosError(
-            f"What was exported gives {got.dtype}{got.shape}, the policy {expected.dtype}{expected.shape}."
+            f"What was exported gives {name} {got.dtype}{got.shape}, the policy {expected.dtype}{expected.shape}."
         )
     apart = float(np.max(np.abs(expected.astype(np.float64) - got), initial=0.0))
     if not apart <= (_TOLERANCE if expected.dtype == np.float32 else 0.0):
-        raise RheosError(f"What was exported acts otherwise than the policy: actions are up to {apart:g} apart.")
+        raise RheosError(f"What was exported acts otherwise than the policy: {name} are up to {apart:g} apart.")
     return apart
 
 
-def _description(policy: TrainedPolicy, outputs: Mapping[str, Any], to: str) -> dict[str, Any]:
+def _description(policy: TrainedPolicy, inputs: _Columns, outputs: Mapping[str, Any], to: str) -> dict[str, Any]:
     return {
         "format": to,
-        "inputs": {
-            name: {"shape": ["B", *column.shape], "dtype": column.dtype.name}
-            for name, column in policy.observations.columns.items()
-        },
-        "outputs": {
-            name: {"shape": ["B", *np.shape(array)[1:]], "dtype": np.asarray(array).dtype.name}
-            for name, array in outputs.items()
-        },
+        "inputs": _described(inputs),
+        "outputs": _described(outputs),
         "spaces": policy.spaces.to_json(),
         "algo": policy.checkpoint.manifest["algo"],
         "env": policy.checkpoint.manifest["env"],
         "env_steps": policy.checkpoint.env_steps,
     }
+
+
+def _described(columns: Mapping[str, Any]) -> dict[str, Any]:
+    arrays = {name: np.asarray(column) for name, column in columns.items()}
+    return {name: {"shape": ["B", *array.shape[1:]], "dtype": array.dtype.name} for name, array in arrays.items()}
 
 
 def _remove(path: Path) -> None:

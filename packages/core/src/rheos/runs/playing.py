@@ -131,6 +131,7 @@ class Player:
         """Play the first episode in each environment, until all that are wanted have ended; return those."""
         returns, lengths = np.zeros(len(wanted)), np.zeros(len(wanted), np.int64)
         is_playing = wanted.copy()
+        policy.reset()
         observations = environments.reset()
         show()
         for number in range(self._max_episode_steps):

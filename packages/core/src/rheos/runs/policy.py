@@ -23,6 +23,8 @@ from rheos.spaces import ActionAdapter, ObservationAdapter, Spaces
 from rheos.spaces.tree import Leaf, leaves
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from rheos.backend import Backend
     from rheos.plugins.registry import Registry
     from rheos.policies import PolicySpec
@@ -32,6 +34,9 @@ __all__ = ["Policy", "TrainedPolicy", "load_policy"]
 
 class Policy:
     """Acts in the spaces of an environment.
+
+    A policy with a memory remembers from one call of `act` to the next, row by row of a batch: call `reset` where
+    episodes begin.
 
     Args:
         spec: how the algorithm acts.
@@ -48,6 +53,8 @@ class Policy:
         self._acting = acting
         self._actions = ActionAdapter(spaces.action)
         self._leaves = tuple(leaves(spaces.observation, "observation"))
+        self._memory_size = spec.memory_size
+        self._remembered: dict[str, npt.NDArray[Any]] | None = None
         self._draw_noise = spec.draw_noise
         self._generator = generator_for(seed, "policy", "noise")
 
@@ -63,13 +70,14 @@ class Policy:
             An action of the action space, ready for `env.step`; with the leading axis where the observation had one.
 
         Raises:
-            ShapeError: if the observation is neither.
+            ShapeError: if the observation is neither, or the policy remembers another number of them.
 
         Example:
             ```python
             policy = rheos.load_policy("runs/ppo-cartpole/20250130-101500-seed0")
             env = gymnasium.make("CartPole-v1")
             observation, _ = env.reset(seed=1)
+            policy.reset()
             observation, reward, terminated, truncated, _ = env.step(policy.act(observation))
             ```
         """
@@ -79,17 +87,60 @@ class Policy:
         return _map(lambda leaf: leaf[0], self._act_on_batch(batch, explore))
 
     def act_on_columns(self, columns: Mapping[str, Any], *, explore: bool = False) -> Any:
-        """Choose an action each for a batch of observations that `observations.encode` has encoded."""
+        """Choose an action each for a batch of observations that `observations.encode` has encoded.
+
+        Raises:
+            ShapeError: if the policy remembers another number of them.
+        """
+        num = len(next(iter(columns.values())))
+        if self._memory_size:
+            columns = {**columns, **self._recall(num)}
         if explore:
-            num = len(next(iter(columns.values())))
             outputs = self._acting.explore({**columns, "noise": self._draw_noise(self._generator, num)})
         else:
             outputs = self.exploit(columns)
+        if self._memory_size:
+            self._remembered = {"memory": outputs["memory"], "is_first": np.zeros(num, np.bool_)}
         return self._actions.decode(outputs["actions"])
 
     def exploit(self, columns: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the policy gives for encoded observations when it is played, `actions` encoded, too."""
+        """Return what the policy gives for encoded observations when it is played, `actions` encoded, too.
+
+        Nothing is remembered: a policy with a memory also takes it, and gives it, as `PolicySpec` says.
+        """
         return self._acting.exploit(columns)
+
+    def reset(self, ended: Any = None) -> None:
+        """Forget what was before: episodes begin with the next observations. Without a memory there is nothing to do.
+
+        Args:
+            ended: which rows of the batch forget, bool `[B]`; None: all, and the next batch may have another length.
+
+        Raises:
+            ShapeError: if `ended` has another length than the batch that is remembered.
+        """
+        if ended is None:
+            self._remembered = None
+        elif self._remembered is not None:
+            is_first = self._remembered["is_first"]
+            if np.shape(ended) != is_first.shape:
+                raise ShapeError(
+                    f"ended: got the shape {np.shape(ended)}, expected {is_first.shape}: one for each observation of "
+                    "the last call of Policy.act."
+                )
+            self._remembered["is_first"] = is_first | np.asarray(ended, np.bool_)
+
+    def _recall(self, num: int) -> dict[str, npt.NDArray[Any]]:
+        """Return what the policy has to know of the steps before."""
+        if self._remembered is None:
+            return {"memory": np.zeros((num, self._memory_size), np.float32), "is_first": np.ones(num, np.bool_)}
+        known = len(self._remembered["is_first"])
+        if num != known:
+            raise ShapeError(
+                f"Policy.act got {_in_words(num)}, and remembers {_in_words(known)}: call Policy.reset() where other "
+                "episodes begin."
+            )
+        return self._remembered
 
     def _act_on_batch(self, observations: Any, explore: bool) -> Any:
         return self.act_on_columns(self.observations.encode(observations), explore=explore)

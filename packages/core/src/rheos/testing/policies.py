@@ -1,4 +1,4 @@
-"""A policy whose right answers are known in the environments of `rheos.testing.environments`."""
+"""Policies whose right answers are known in the environments of `rheos.testing.environments`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rheos.networks.specs import Parameter
 from rheos.policies import PolicySpec
 from rheos.reports import Weights
 
-__all__ = ["counting_policy", "counting_weights"]
+__all__ = ["counting_policy", "counting_weights", "remembering_policy"]
 
 
 def counting_policy() -> PolicySpec:
@@ -34,12 +34,32 @@ def counting_policy() -> PolicySpec:
 
 
 def counting_weights(bias: float = 0.0, version: int = 0) -> Weights:
-    """Return weights for a `counting_policy`."""
+    """Return weights for a `counting_policy` or a `remembering_policy`."""
     return Weights(version, {"bias/value": np.array(bias, np.float32)})
+
+
+def remembering_policy() -> PolicySpec:
+    """Make a policy whose memory is one number: in how many steps of the episode it has acted.
+
+    In a `CountingEnv`, what it remembers is therefore the observation. Its action is whether that is odd.
+
+    Example:
+        >>> from rheos.arrays.numpy_namespace import numpy_xp
+        >>> columns = {"memory": np.array([[3.0], [4.0]], np.float32), "is_first": np.array([False, True])}
+        >>> remembering_policy().exploit(numpy_xp, {}, columns)
+        {'actions': array([1, 0], dtype=int32), 'memory': array([[4.],
+               [1.]], dtype=float32)}
+    """
+    return PolicySpec({"bias": Parameter(())}, _remember, _remember, _draw_noise, memory_size=1)
 
 
 def _act(xp: ArrayNamespace, networks: Networks, columns: Mapping[str, Array]) -> dict[str, Array]:
     return {"actions": xp.astype(columns["noise"] < 0.5, xp.int32)}
+
+
+def _remember(xp: ArrayNamespace, networks: Networks, columns: Mapping[str, Array]) -> dict[str, Array]:
+    count = xp.where(xp.expand_dims(columns["is_first"], axis=-1), 0.0, columns["memory"])
+    return {"actions": xp.astype(count[:, 0] % 2.0, xp.int32), "memory": count + 1.0}
 
 
 def _value(xp: ArrayNamespace, networks: Networks, columns: Mapping[str, Array]) -> dict[str, Array]:
