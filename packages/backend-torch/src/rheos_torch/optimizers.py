@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -74,7 +75,9 @@ class TorchAdam(TorchOptimizer):
     def __init__(self, spec: Adam | AdamW, networks: TorchNetworks) -> None:
         super().__init__(networks, ("first_moment", "second_moment"))
         self._spec = spec
-        self._kernel = torch._fused_adamw_ if isinstance(spec, AdamW) else torch._fused_adam_
+        operators: Any = torch.ops.aten
+        kernel = operators._fused_adamw_ if isinstance(spec, AdamW) else operators._fused_adam_
+        self._kernel = kernel.default
         self._weight_decay = spec.weight_decay if isinstance(spec, AdamW) else 0.0
 
     @torch.no_grad()
