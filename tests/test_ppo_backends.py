@@ -145,7 +145,7 @@ OWN_MODULES = {
 }
 
 
-@pytest.mark.parametrize("mode", ["eager", "graph"])
+@pytest.mark.parametrize("mode", ["eager", pytest.param("graph", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("backend", [name for name in BACKENDS if name in OWN_MODULES])
 def test_a_module_of_ones_own_learns_acts_goes_on_and_is_exported(tmp_path, monkeypatch, capsys, backend, mode):
     import textwrap

@@ -17,7 +17,11 @@ from rheos.runs.checkpoints import newest_checkpoint
 from rheos_torch.backend import TorchBackend
 
 BACKENDS = load_registry().names(Kind.BACKEND)
-MODES = [(backend, mode) for backend in BACKENDS for mode in ("eager", "graph")]
+MODES = [
+    pytest.param(backend, mode, marks=pytest.mark.slow if mode == "graph" else ())
+    for backend in BACKENDS
+    for mode in ("eager", "graph")
+]
 SMALL = {
     "rollout_steps": 8,
     "batch_size": 16,
