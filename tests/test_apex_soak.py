@@ -1,4 +1,7 @@
-"""Ape-X on Ray for ten minutes, at its own pace: once replay is full, nothing grows any more."""
+"""Ape-X on Ray for ten minutes, at its own pace: once replay is full, nothing grows any more.
+
+`RHEOS_SOAK_SECONDS=60` makes it a minute, to try it.
+"""
 
 from __future__ import annotations
 

@@ -91,8 +91,10 @@ def test_a_policy_without_a_memory_takes_any_number_and_has_nothing_to_forget():
     policy.reset()
     policy.reset(np.ones(5, np.bool_))
 
-    actions(policy, 1, rows=3, explore=True)
-    actions(policy, 1, rows=2, explore=True)
+    acted = [actions(policy, 1, rows=rows, explore=True)[0] for rows in (3, 2)]
+
+    assert [3, 2] == [len(each) for each in acted]
+    assert {0, 1} >= {action for each in acted for action in each}
 
 
 def test_what_exploit_gives_is_not_remembered(policy):

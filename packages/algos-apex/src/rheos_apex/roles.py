@@ -24,7 +24,7 @@ from rheos_apex.losses import (
 )
 from rheos_apex.noisy import draw_factors
 from rheos_apex.policy import q_policy
-from rheos_apex.q_network import q_network
+from rheos_apex.q_network import QNetwork, q_network
 from rheos_ops.replay.shard import ReplayShard
 from rheos_ops.replay_learner import ReplayLearner, ReplayLearnerSpec, make_replay_learner, refuse_processes
 from rheos_ops.roles import Learner, Replay, Worker
@@ -63,7 +63,7 @@ def dqn_roles(context: RunContext[DQNConfig]) -> DQNRoles:
             contradict each other.
     """
     config = context.config
-    _check(context, context.num_workers, config.rollout_steps + config.n_step)  # see `apex_roles`
+    _check(context, context.num_workers, _rows_at_once(config))
     round_steps = context.num_workers * context.environment.config.num_envs * config.rollout_steps
     return DQNRoles(
         workers=ActorGroup("rollout", context.num_workers, partial(_make_dqn_worker, context)),
@@ -79,8 +79,7 @@ def apex_roles(context: RunContext[ApexConfig]) -> ApexRoles:
     Raises:
         ConfigError: as `dqn_roles` does.
     """
-    config = context.config
-    _check(context, 1, config.rollout_steps + config.n_step)  # n - 1 of before come again, and what the last led to
+    _check(context, 1, _rows_at_once(context.config))
     return _paced_roles(context)
 
 
@@ -98,13 +97,7 @@ def learner_spec(context: RunContext[ReplayConfig], *, publish_every: int = 1) -
     """Return what the family says of its learner."""
     config = context.config
     acts = q_network(context.environment.spaces(), config)
-    loss: Loss = QLearningLoss(acts, config.double)
-    columns = columns_of(acts)
-    if isinstance(config, R2D2Config):
-        loss = SequenceQLearningLoss(
-            acts, config.double, config.burn_in, config.rescale_epsilon, config.max_error_share
-        )
-        columns = sequence_columns_of(acts)
+    loss, columns = _loss_of(acts, config)
     return ReplayLearnerSpec(
         networks=acts.networks,
         loss=loss,
@@ -227,9 +220,24 @@ def _make_paced_learner(context: RunContext[ApexConfig | R2D2Config]) -> ReplayL
     return make_replay_learner(context, learner_spec(context, publish_every=context.config.publish_every))
 
 
+def _loss_of(acts: QNetwork, config: ReplayConfig) -> tuple[Loss, tuple[str, ...]]:
+    """Return the loss, and the columns that it reads."""
+    if not isinstance(config, R2D2Config):
+        return QLearningLoss(acts, config.double), columns_of(acts)
+    of_sequences = SequenceQLearningLoss(
+        acts, config.double, config.burn_in, config.rescale_epsilon, config.max_error_share
+    )
+    return of_sequences, sequence_columns_of(acts)
+
+
 def _draw_noise(num_factors: int, generator: np.random.Generator) -> Mapping[str, npt.NDArray[np.float32]]:
     names = (NOISE, TARGET_NOISE) if num_factors else ()
     return {name: draw_factors(generator, 1, num_factors) for name in names}
+
+
+def _rows_at_once(config: QLearningConfig) -> int:
+    """Return the rows of one environment in a rollout: n - 1 come again from before, and one is what came last."""
+    return config.rollout_steps + config.n_step
 
 
 def _check(context: RunContext[ReplayConfig], workers_at_once: int, rows: int) -> None:
@@ -238,7 +246,7 @@ def _check(context: RunContext[ReplayConfig], workers_at_once: int, rows: int) -
     Args:
         context: of the run.
         workers_at_once: whose rollouts come to a shard at once.
-        rows: that come of one environment then, at most.
+        rows: that come of one environment then.
     """
     config = context.config
     refuse_processes(context)
